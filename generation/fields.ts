@@ -169,7 +169,7 @@ export const SETTING_FIELDS: {
   },
   twoStages: {
     text:
-      "Make the video at half the size first, and then refine it at twice that size in 3 steps (LTX-2, distilled or with a second transformer; needs a latent upsampler); sides are multiples of 64",
+      "Make the video smaller first, by the factor of the latent upsampler, and then refine it at its size in 3 steps (LTX-2, distilled or with a second transformer); sides are multiples of 64 where that is 2, of 96 where it is 1.5",
     ...FLAG,
     neutral: false,
     idle: unlessTaken("twoStages"),

@@ -297,7 +297,7 @@ export const chinese: Words = {
   hint_audio_stg_scale: "声音的 STG。留空则与画面相同。",
   hint_audio_modality_scale: "声音与画面的契合程度。留空则与模态引导相同。",
   hint_audio_guidance_rescale: "避免高引导强度使声音刺耳。留空则与引导重缩放相同。",
-  hint_two_stages: "先以一半尺寸生成视频，再以完整尺寸细化：大尺寸时更快。",
+  hint_two_stages: "先以较小尺寸生成视频，再以完整尺寸细化：大尺寸时更快。",
   hint_true_cfg_scale: "使反向提示词生效；每一步耗时加倍。1 为关闭，常用 2 到 5。",
   hint_guidance_limit: "防止引导使色彩过曝。1 最严格，1.2 到 2 较温和。",
   hint_guidance_end:

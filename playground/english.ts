@@ -317,7 +317,7 @@ export const english = {
   hint_audio_guidance_rescale:
     "Keeps a high guidance of the sound from making it harsh. As guidance rescale if it is empty.",
   hint_two_stages:
-    "Makes the video at half the size first, and then refines it at the whole size: faster for large ones.",
+    "Makes the video at a smaller size first, and then refines it at the whole size: faster for large ones.",
   hint_true_cfg_scale:
     "Lets the negative prompt count; each step takes twice as long. 1 is off, 2 to 5 are usual.",
   hint_guidance_limit:

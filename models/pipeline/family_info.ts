@@ -106,14 +106,20 @@ export function smallestRequest(info: PipelineInfo, task: TaskType): PipelineReq
   return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, info);
 }
 
-/** The smallest one that uses all weights of a model. */
+/** A size that all scales of two stages divide: 1.5, 2 and 4. */
+const STAGED_SIZE = 6;
+
+/** A small one that uses all weights of a model. */
 export function declaringRequest(info: PipelineInfo, task: TaskType): PipelineRequest {
   const request = smallestRequest(info, task);
   const { width, height } = request;
-  const hasStages = info.optionalSettings.includes("twoStages");
-  return hasStages
-    ? { ...request, twoStages: true, width: 2 * width, height: 2 * height }
-    : request;
+  if (!info.optionalSettings.includes("twoStages")) return request;
+  return {
+    ...request,
+    twoStages: true,
+    width: STAGED_SIZE * width,
+    height: STAGED_SIZE * height,
+  };
 }
 
 export function plannedRequest(

@@ -118,7 +118,7 @@ export interface OptionalSettings {
   audioModalityScale?: number;
   /** `guidanceRescale` of the sound. */
   audioGuidanceRescale?: number;
-  /** Whether a video is made at half the size first, which the latent upsampler then doubles. */
+  /** Whether a video is made smaller first, and the latent upsampler then enlarges it. */
   twoStages?: boolean;
   /** Frames of the video that the images are for, from 0, one for each; evenly spread by default. */
   imageFrames?: readonly number[];

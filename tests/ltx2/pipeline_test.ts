@@ -100,6 +100,7 @@ const FIRST = new Golden("ltx2/pipeline");
 const STAGES = new Golden("ltx2/stages");
 const KEYFRAMES = new Golden("ltx2/keyframes");
 const REFINED = new Golden("ltx2/refined");
+const HALF_MORE = new Golden("ltx2/half_more");
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 /** The golden's adapter, under the names of a dialect. */
@@ -137,9 +138,9 @@ Deno.test("LTX2Pipeline.generate() gives the latents, frames and sound of LTX-2.
 });
 
 /** A model with a latent upsampler, in a folder whose name says that it is distilled: nothing else does. */
-function distilled(path: string): string {
+function distilled(path: string, stages = STAGES): string {
   const folder = join(path, "ltx-2.3-distilled");
-  for (const golden of [LATER, STAGES]) cpSync(golden.folder, folder, { recursive: true });
+  for (const golden of [LATER, stages]) cpSync(golden.folder, folder, { recursive: true });
   return folder;
 }
 
@@ -180,6 +181,20 @@ Deno.test("LTX2Pipeline.generate() gives those of two stages, of a distilled mod
     await withPipeline(async ({ pipeline }) => {
       await t.step("a file", () => check(STAGES, pipeline, STAGES.call("text")));
     }, { folder, parts: { latentUpsampler } });
+  });
+});
+
+Deno.test("LTX2Pipeline.generate() gives those of two stages by an upsampler of one and a half times the size", async () => {
+  await withFolder({}, async (path) => {
+    await withPipeline(async ({ pipeline }) => {
+      const call = HALF_MORE.call("ends");
+      await check(HALF_MORE, pipeline, call, {}, { previews: 2, onPreview: () => {} });
+      const { images: _, task: __, ...request } = requestOf(HALF_MORE, call);
+      await assert.rejects(
+        pipeline.generate({ ...request, task: "T2V", width: 128 }),
+        /128x96 with twoStages: sides must be multiples of 96, from 96/,
+      );
+    }, { folder: distilled(path, HALF_MORE) });
   });
 });
 

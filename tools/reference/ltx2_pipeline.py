@@ -212,11 +212,12 @@ def calls23(folder, seed):
     return calls
 
 
-def build_stages(folder, seed):
-    build_upsampler({**UPSAMPLER, "in_channels": WIDTHS["in_channels"]}, torch.bfloat16)(folder / "latent_upsampler", seed)
+def build_stages(folder, seed, **options):
+    config = {**UPSAMPLER, "in_channels": WIDTHS["in_channels"], **options}
+    build_upsampler(config, torch.bfloat16)(folder / "latent_upsampler", seed)
 
 
-def two_stages(folder):
+def two_stages(folder, side=128):
     """Calls of a distilled model with an upsampler, of the other parts of `pipeline23`."""
     with tempfile.TemporaryDirectory() as model:
         parts = components(pathlib.Path(model), GOLDENS["pipeline23"][1], True)
@@ -235,22 +236,30 @@ def two_stages(folder):
         return video_call(
             pipeline, name, seed, inputs,
             {"two_stages": True, "num_inference_steps": len(DISTILLED_SIGMA_VALUES), **(args or {})}, rng,
-            ("latents", "audio_latents", "sigmas", "noise_scale"), latents=large, audio_latents=audio, height=128, width=128,
+            ("latents", "audio_latents", "sigmas", "noise_scale"), latents=large, audio_latents=audio, height=side, width=side,
             sigmas=STAGE_2_DISTILLED_SIGMA_VALUES, noise_scale=STAGE_2_DISTILLED_SIGMA_VALUES[0],
             num_inference_steps=len(STAGE_2_DISTILLED_SIGMA_VALUES), **common)
 
     return stages
 
 
-def calls_stages(folder, seed):
-    stages = two_stages(folder)
+def calls_stages(folder, seed, side=128):
+    stages = two_stages(folder, side)
     rng = generator(seed + 1)
-    images = [picture(rng, 128, 128) for _ in range(2)]
+    images = [picture(rng, side, side) for _ in range(2)]
     conditions = [LTX2VideoCondition(frames=image.numpy()[None], index=index, crf=0) for image, index in zip(images, (0, -1))]
     return [
         stages(LTX2Pipeline, "text", 11, {}),
         stages(LTX2ConditionPipeline, "ends", 12, {"image": images[0], "last_image": images[1]}, conditions),
     ]
+
+
+def build_half_more(folder, seed):
+    build_stages(folder, seed, rational_spatial_scale=1.5)
+
+
+def calls_half_more(folder, seed):
+    return calls_stages(folder, seed, 96)[1:]
 
 
 def calls_keyframes(folder, seed):
@@ -324,6 +333,7 @@ GOLDENS = {
     "pipeline23": ("LTX-2.3, pipeline", 461, build(True), calls23),
     "stages": ("LTX-2.3, distilled, two stages", 521, build_stages, calls_stages),
     "keyframes": ("LTX-2.3, images at frames of their own", 541, lambda folder, seed: None, calls_keyframes),
+    "half_more": ("LTX-2.3, distilled, two stages of one and a half times the size", 581, build_half_more, calls_half_more),
     "refined": ("LTX-2.3, two stages with a LoRA in the second", 561, lambda folder, seed: None, calls_refined),
     "pipeline": ("LTX-2, pipeline", 481, build(False), calls20),
 }

@@ -244,7 +244,7 @@ function nearest(graph: Graph, { rows, columns }: VideoGrid, scale: number): Ten
   const width = columns * scale;
   const values = Uint32Array.from(
     { length: rows * scale * width },
-    (_, i) => Math.floor(i / width / scale) * columns + Math.floor(i % width / scale),
+    (_, i) => Math.floor(Math.floor(i / width) / scale) * columns + Math.floor(i % width / scale),
   );
   return graph.constant("places", [values.length], "u32", values);
 }

@@ -218,7 +218,7 @@ export interface Ltx2Given {
   run(work: Work): Promise<void>;
 }
 
-/** `half` where frames are brought at twice the size. */
+/** `scale` is how many times longer the sides of the frames that are brought are. */
 export function traceLtx2Given(
   session: Session,
   { vae }: Pick<Ltx2Parts, "vae">,
@@ -228,10 +228,10 @@ export function traceLtx2Given(
     readonly tileSide: number;
   },
   temporal: number,
-  half?: "half" | undefined,
+  scale = 1,
 ): Ltx2Given {
   const size = { height: grid.rows, width: grid.columns, tileSide };
-  const name = (name: string) => half ? `${name} ${half}` : name;
+  const name = (name: string) => scale > 1 ? `${name} small` : name;
   const begin = first > 0
     ? traceLtx2Encoder(session, vae, { ...size, frames: first }, { name: name("encode") })
     : undefined;
@@ -245,7 +245,7 @@ export function traceLtx2Given(
       const imagesOf = (isFirst: boolean) =>
         images.filter((_, i) => (frames[i] === 0) === isFirst).map(({ data }) => data);
       const seen = (frame: Uint8Array | undefined) =>
-        half && frame ? halfFrame(frame, width) : frame;
+        scale > 1 && frame ? smallerFrame(frame, width, scale) : frame;
       const own = task === "F2V" ? video.slice(-count) : imagesOf(true);
       await begin?.run(work, { length: own.length, at: (i) => seen(own[i]) });
       await others?.run(work, imagesOf(false).map(seen));
@@ -288,14 +288,30 @@ function traceKeys(
   };
 }
 
-/** The means of two by two pixels, in [-1, 1]: what torch's bilinear filter gives at half the size. */
-export function halfFrame(frame: Uint8Array, width: number): Float32Array {
-  const row = width * 3;
-  const half = row / 2;
-  return Float32Array.from({ length: frame.length / 4 }, (_, i) => {
-    const [y, x] = [Math.floor(i / half), i % half];
-    const at = 2 * y * row + Math.floor(x / 3) * 6 + x % 3;
-    const sum = frame[at]! + frame[at + 3]! + frame[at + row]! + frame[at + row + 3]!;
-    return sum / 4 / 127.5 - 1;
+/** A frame whose sides are `scale` times shorter, in [-1, 1], by torch's bilinear filter, which sees four pixels. */
+export function smallerFrame(frame: Uint8Array, width: number, scale: number): Float32Array {
+  const height = frame.length / 3 / width;
+  const [rows, columns] = [smallerPlaces(height, scale), smallerPlaces(width, scale)];
+  const made = new Float32Array(rows.length * columns.length * 3);
+  let at = 0;
+  for (const [top, bottom, down] of rows) {
+    for (const [left, right, along] of columns) {
+      for (let channel = 0; channel < 3; channel++, at++) {
+        const pixel = (y: number, x: number) => frame[(y * width + x) * 3 + channel]!;
+        const above = pixel(top, left) * (1 - along) + pixel(top, right) * along;
+        const below = pixel(bottom, left) * (1 - along) + pixel(bottom, right) * along;
+        made[at] = (above * (1 - down) + below * down) / 127.5 - 1;
+      }
+    }
+  }
+  return made;
+}
+
+/** The two places that each place of a shorter side lies between, and how near to the second. */
+function smallerPlaces(side: number, scale: number): [number, number, number][] {
+  return Array.from({ length: side / scale }, (_, i) => {
+    const exact = (i + 0.5) * scale - 0.5;
+    const first = Math.floor(exact);
+    return [first, Math.min(first + 1, side - 1), exact - first];
   });
 }

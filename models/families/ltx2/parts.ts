@@ -118,16 +118,15 @@ export const LTX2_PARTS = partsTable({
           "Cannot use a latent upsampler that makes more frames: pick one for sizes",
         );
       }
-      checks.push(
-        {
-          "times by which the latent upsampler enlarges": spatial,
-          "times that two stages take": 2,
-        },
-        {
-          "latent upsampler's in_channels": latentUpsampler.in_channels,
-          "transformer's": transformer.in_channels,
-        },
-      );
+      if (spatial < 1) {
+        throw new TypeError(
+          `Cannot use a latent upsampler that makes sides ${spatial} times as long: pick one that enlarges`,
+        );
+      }
+      checks.push({
+        "latent upsampler's in_channels": latentUpsampler.in_channels,
+        "transformer's": transformer.in_channels,
+      });
     }
     return checks;
   },

@@ -4,6 +4,7 @@
  */
 import { copyTo, slice } from "../../../runtime/mod.ts";
 import { AUDIO_SCALE, audioRate } from "../../autoencoders/ltx2/audio_config.ts";
+import { upsamplerScale } from "../../autoencoders/ltx2/latent_upsampler.ts";
 import { ltx2Scale } from "../../autoencoders/ltx2/video_config.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { defineFamily } from "../../pipeline/family.ts";
@@ -22,7 +23,7 @@ import { ORIGINAL_LTX2 } from "./names.ts";
 import { Ltx2Noise } from "./noise.ts";
 import { isDistilled, LTX2_PARTS, ltx2Info } from "./parts.ts";
 import { ltx2Schedule, SECOND_SIGMAS, soundLatents } from "./schedule.ts";
-import { checkTwoStages, halved, traceSecondStage } from "./second_stage.ts";
+import { checkTwoStages, smallerGrid, traceSecondStage } from "./second_stage.ts";
 import { traceLtx2Prompts } from "./text.ts";
 
 export const LTX2 = defineFamily({
@@ -33,9 +34,12 @@ export const LTX2 = defineFamily({
 
   info: ltx2Info,
 
-  check(request, { transformer, connectors: { config } }) {
+  check(request, { transformer, connectors: { config }, latentUpsampler }) {
     checkLtx2Guidance(request, transformer.config);
-    if (request.twoStages) checkTwoStages(request, transformer.config);
+    if (request.twoStages) {
+      const { spatial } = upsamplerScale(latentUpsampler!.config);
+      checkTwoStages(request, transformer.config, spatial);
+    }
     const [temporal] = transformer.config.vae_scale_factors;
     checkLtx2Images(request, temporal);
     const { maxSequenceLength: tokens } = request;
@@ -74,8 +78,8 @@ export const LTX2 = defineFamily({
       drawsTokens: request.task === "F2V" || given.keys.length > 0 || given.firstStrength < 1 ||
         (request.twoStages === true && given.first > 0),
       steps: request.numInferenceSteps,
-      /** Whether the video is made at half the size before. */
-      isTwice: request.twoStages === true,
+      /** How many times smaller the video is made before, if it is. */
+      before: request.twoStages ? upsamplerScale(parts.latentUpsampler!.config).spatial : 0,
       isDistilled: isDistilled(parts),
       prompts: lengths.length,
       /** Tokens that all prompts are encoded with, and those that the transformer sees of each. */
@@ -97,11 +101,13 @@ export const LTX2 = defineFamily({
     const { grid, sound, tileSide, steps } = shape;
     const { in_channels: channels, vae_scale_factors: [temporal] } = transformer.config;
     const { latent_channels, mel_bins } = parts.audioVae.config;
-    const before = shape.isTwice ? { ...shape, grid: halved(grid) } : undefined;
+    const before = shape.before > 0
+      ? { ...shape, grid: smallerGrid(grid, shape.before) }
+      : undefined;
     const beginning = before ?? shape;
 
     // 1. Encode: what is given beside the prompts; the prompts.
-    const encoded = traceLtx2Given(session, parts, beginning, temporal, before && "half");
+    const encoded = traceLtx2Given(session, parts, beginning, temporal, before?.before);
     const second = before ? parts.transformer2 : undefined;
     const text = traceLtx2Prompts(session, parts, shape, second);
     const { context } = text;
@@ -122,7 +128,10 @@ export const LTX2 = defineFamily({
       noise: noiseOf(beginning, shape.drawsTokens),
       encoded,
       context,
-      ...(before && { enlarged: 2, others: { before: 0, after: SECOND_SIGMAS.length } }),
+      ...(before && {
+        enlarged: shape.before,
+        others: { before: 0, after: SECOND_SIGMAS.length },
+      }),
     });
     const refined = before && traceSecondStage(session, parts, {
       shape,

@@ -30,7 +30,7 @@ export function ltx2Schedule(
   return imageSchedule(scheduler, tokens, steps, options);
 }
 
-/** The last levels once more, of what was made at half the size. */
+/** The last levels once more, of what was made smaller. */
 export function secondSchedule(options: ScheduleOptions): Schedule {
   const { sampler } = options;
   const steps = SECOND_SIGMAS.length;

@@ -1,5 +1,5 @@
 /**
- * The second of two stages: a video at half the size is enlarged by the latent upsampler, and the last noise levels follow once
+ * The second of two stages: a smaller video is enlarged by the latent upsampler, and the last noise levels follow once
  * more, for the sound as well.
  * Source: diffusers `LTX2LatentUpsamplePipeline` and what its documentation does with it.
  */
@@ -11,29 +11,32 @@ import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TorchGenerator } from "../../schedulers/noise.ts";
 import type { Ltx2TransformerConfig } from "./config.ts";
-import { loopTokens, type Ltx2Loop, madeVideo, traceLtx2Loop } from "./denoising.ts";
+import { type Ltx2Loop, madeVideo, traceLtx2Loop } from "./denoising.ts";
 import { traceLtx2Given } from "./given.ts";
 import type { Ltx2Noise } from "./noise.ts";
 import type { Ltx2Parts } from "./parts.ts";
-import type { VideoGrid } from "./positions.ts";
+import { type VideoGrid, videoTokens } from "./positions.ts";
 import { secondSchedule } from "./schedule.ts";
 import type { Both } from "./transformer.ts";
 
-export function halved({ frames, rows, columns }: VideoGrid): VideoGrid {
-  return { frames, rows: rows / 2, columns: columns / 2 };
+/** That of the first stage. */
+export function smallerGrid({ frames, rows, columns }: VideoGrid, scale: number): VideoGrid {
+  return { frames, rows: rows / scale, columns: columns / scale };
 }
 
 export function checkTwoStages(
   { width, height }: PipelineRequest,
-  { vae_scale_factors: [, rows, columns] }: Pick<Ltx2TransformerConfig, "vae_scale_factors">,
+  { vae_scale_factors: [, latent] }: Pick<Ltx2TransformerConfig, "vae_scale_factors">,
+  scale: number,
 ): void {
-  // The autoencoder mirrors edges at half the size, too.
-  const fits = (side: number, scale: number) => side % (2 * scale) === 0 && side >= 4 * scale;
-  if (fits(height, rows) && fits(width, columns)) return;
+  // Latents of both stages are whole ones.
+  const multiple = latent * (Number.isInteger(scale) ? scale : 2 * scale);
+  // The autoencoder mirrors edges in the first stage, too.
+  const least = Math.ceil(2 * latent * scale / multiple) * multiple;
+  const fits = (side: number) => side % multiple === 0 && side >= least;
+  if (fits(height) && fits(width)) return;
   throw new RangeError(
-    `Cannot make ${width}x${height} with twoStages: sides must be multiples of ${2 * rows}, from ${
-      4 * rows
-    }`,
+    `Cannot make ${width}x${height} with twoStages: sides must be multiples of ${multiple}, from ${least}`,
   );
 }
 
@@ -61,12 +64,11 @@ export function traceSecondStage(
   const { sample, first, soundStart } = loop;
   const stage = session.stage("denoise", { name: "enlarge" });
   const enlarge = stage.program("enlarge", { sample, first }, (given, graph) => {
-    const { video } = loopTokens(before);
     const made = madeVideo(given, before).reshape(frames, rows, columns, -1);
     const small = unscaleVideoLatents(config, root, made);
     const large = ltx2LatentUpsampler(graph, upsampling, upsampler, small);
     return {
-      video: scaleVideoLatents(config, root, large).reshape(1, 4 * video, -1),
+      video: scaleVideoLatents(config, root, large).reshape(1, videoTokens(shape.grid), -1),
       sound: slice(given.sample, 1, soundStart),
     };
   });
