@@ -309,7 +309,7 @@ export const german: Words = {
   hint_audio_guidance_rescale:
     "Hält den Ton bei hoher Guidance weich. Leer wie der Guidance-Rescale.",
   hint_two_stages:
-    "Macht das Video erst kleiner und verfeinert es dann in der ganzen: schneller bei großen.",
+    "Macht das Video erst kleiner und verfeinert es dann in voller Größe: schneller bei großen.",
   hint_true_cfg_scale:
     "Lässt den negativen Prompt wirken; jeder Schritt dauert doppelt so lang. 1 ist aus, 2 bis 5 sind üblich.",
   hint_guidance_limit:
