@@ -46,7 +46,12 @@ async function describe(id: string, folder: string): Promise<CachedModel> {
   let fetchedAt: Date | undefined;
   for (const { name, isFile } of await readFolder(join(folder, "blobs"))) {
     if (!isFile) continue;
-    const { size, mtime } = await fileInfo(join(folder, "blobs", name));
+    // A download that is under way renames its files.
+    const info = await fileInfo(join(folder, "blobs", name)).catch((error) => {
+      if (!(error instanceof NotFoundError)) throw error;
+    });
+    if (!info) continue;
+    const { size, mtime } = info;
     bytes += size;
     if (name.endsWith(".incomplete")) partialBytes += size;
     if (mtime && (!fetchedAt || mtime > fetchedAt)) fetchedAt = mtime;

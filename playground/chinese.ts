@@ -380,7 +380,7 @@ export const chinese: Words = {
   controlnet: "遵循控制图",
   ipAdapter: "遵循参考图",
   partHasCome: "{name} 已就绪。已下载的模型从现在起会使用它，其他模型在服务器重启后使用。",
-  partToChoose: "{name} 已就绪。请在支持它的模型的设置中，于“ControlNet 与 IP-Adapter”下启用。",
+  partToChoose: "{name} 已就绪。在支持它的模型的设置中，“ControlNet 与 IP-Adapter”显示它是否启用。",
   measured: "本机生成 {size} 用时 {time}",
   downloadOf: "{name} 的下载",
   makesImages: "图像",

@@ -113,17 +113,19 @@ export function chooseReference(key: string, name: string, value: unknown): void
 const lorasOf = new Map<string, LoraUse[]>();
 let lastModel = session.state.modelId;
 
-// LoRAs are made for a model: another one has its own, and keeps those that it knows, too.
+/** LoRAs are made for a model: another one has its own, or those of the last one that it knows, too. */
+export function lorasFor(id: string): LoraUse[] {
+  const known = session.state.models.find((model) => model.id === id)?.loras ?? [];
+  return lorasOf.get(id) ?? draft.state.loras.filter(({ path }) => known.includes(path));
+}
+
 session.follow(() => {
-  const { modelId, models } = session.state;
+  const { modelId } = session.state;
   if (modelId === lastModel || modelId === "") return;
-  const { loras } = draft.state;
   if (lastModel !== "") {
-    lorasOf.set(lastModel, loras);
-    const known = models.find(({ id }) => id === modelId)?.loras ?? [];
-    draft.set({
-      loras: lorasOf.get(modelId) ?? loras.filter(({ path }) => known.includes(path)),
-    });
+    const loras = lorasFor(modelId);
+    lorasOf.set(lastModel, draft.state.loras);
+    draft.set({ loras });
   }
   lastModel = modelId;
 });

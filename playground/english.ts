@@ -435,7 +435,7 @@ export const english = {
   partHasCome:
     "{name} is here. Downloaded models use it from now on, the others after a restart of the server.",
   partToChoose:
-    "{name} is here. Switch it on under “ControlNets and IP-Adapters” in the settings of a model that takes it.",
+    "{name} is here. “ControlNets and IP-Adapters” in the settings of a model that takes it says whether it is on.",
   measured: "{time} for {size} on this machine",
   downloadOf: "Download of {name}",
   makesImages: "images",

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { h, icon, type VNode } from "./elements.ts";
 import { GalleryBar } from "./gallery_bar.ts";
 import { type Entry, history, isFiltered, keyOf, toggleSelected } from "./history.ts";
-import { isPending, type Job, jobs, live, plays, readMore, type Result } from "./jobs.ts";
+import { isPending, isSound, type Job, jobs, live, plays, readMore, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
 import { t } from "./texts.ts";
@@ -94,7 +94,9 @@ function Tile(
         onClick: () =>
           isMarked === undefined ? show(job.id, index) : toggleSelected(keyOf({ job, index })),
       },
-      result && url && isNear
+      result && isSound(result)
+        ? h("span", { class: "mark", "aria-hidden": "true" }, "♪")
+        : result && url && isNear
         ? plays(result)
           ? [
             h("video", { src: url, muted: true, preload: "metadata", tabIndex: -1 }),

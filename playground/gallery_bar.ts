@@ -91,14 +91,14 @@ export function UndoRemoval(): VNode | null {
           {},
           removed.count > 1 ? t("deletedCount", { count: removed.count }) : t("deleted"),
         ),
-        h(UndoButton, {}),
+        h(UndoButton, { key: String(removed.count) }),
       ]
       : null,
   );
 }
 
 /** It has the focus of the button that deleted: the next one in its place would delete, too. */
-function UndoButton(): VNode {
+function UndoButton(_: { key: string }): VNode {
   const own = useRef<HTMLButtonElement>(null);
   useFocus(own, ".stage");
   return h("button", { ref: own, class: "own", onClick: undoRemoval }, t("undo"));

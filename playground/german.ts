@@ -427,7 +427,7 @@ export const german: Words = {
   partHasCome:
     "{name} ist da. Heruntergeladene Modelle nutzen es ab jetzt, die anderen nach einem Neustart des Servers.",
   partToChoose:
-    "{name} ist da. Schalte es unter „ControlNets und IP-Adapter“ in den Einstellungen eines Modells ein, das es nimmt.",
+    "{name} ist da. „ControlNets und IP-Adapter“ in den Einstellungen eines Modells, das es nimmt, sagt, ob es eingeschaltet ist.",
   measured: "{time} für {size} auf diesem Rechner",
   downloadOf: "Download von {name}",
   makesImages: "Bilder",

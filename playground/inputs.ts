@@ -271,7 +271,13 @@ function Given({ file: { name, url }, caption, onMove, onRemove, use }: GivenPro
         onMove
           ? iconButton({ label: t("moveBefore", { name }), onClick: onMove }, icon("left"))
           : null,
-        iconButton({ label: t("remove", { name }), onClick: onRemove }, icon("close")),
+        iconButton({
+          label: t("remove", { name }),
+          onClick: () => {
+            onRemove();
+            document.querySelector<HTMLElement>("#prompt")?.focus();
+          },
+        }, icon("close")),
       ),
       isClip ? null : h("figcaption", {}, caption),
     ),

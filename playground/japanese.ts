@@ -424,7 +424,7 @@ export const japanese: Words = {
   partHasCome:
     "{name} の準備ができました。ダウンロードしたモデルは今から、その他のモデルはサーバーの再起動後に使います。",
   partToChoose:
-    "{name} の準備ができました。対応するモデルの設定の「ControlNet と IP-Adapter」でオンにしてください。",
+    "{name} の準備ができました。対応するモデルの設定の「ControlNet と IP-Adapter」で、オンかどうかがわかります。",
   measured: "このマシンで {size} に {time}",
   downloadOf: "{name} のダウンロード",
   makesImages: "画像",

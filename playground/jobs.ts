@@ -42,6 +42,11 @@ export function plays({ content_type: type }: Result): boolean {
   return /^(?:video|audio)\//.test(type);
 }
 
+/** Whether it is sound alone. */
+export function isSound({ content_type: type }: Result): boolean {
+  return type.startsWith("audio/");
+}
+
 export function resultAt({ outputs }: Job, index: number): Result | undefined {
   return outputs?.find((result) => result.index === index);
 }
@@ -297,6 +302,8 @@ let removal:
   | {
     timer: ReturnType<typeof setTimeout>;
     keys: readonly string[];
+    /** Those of them that the server is asked to delete. */
+    all: readonly string[];
     work: (isLeaving?: boolean) => void;
   }
   | undefined;
@@ -306,8 +313,10 @@ const countOf = (list: readonly Job[]) =>
 
 /** Takes jobs and single results from the list, and deletes them a little later. A key is a job's id, or an id, a space and a result's place. */
 export function removeSoon(keys: readonly string[], tell: (sentence: string) => void): void {
-  removal?.work();
-  const { list, linked } = jobs.state;
+  // Deletions one soon after the other are taken back together.
+  clearTimeout(removal?.timer);
+  const earlier = removal;
+  const { list, linked, removed } = jobs.state;
   const isOf = ({ id }: Job) => keys.some((key) => key === id || key.startsWith(`${id} `));
   const before = [...list, ...linked ? [linked] : []].filter((job, place, all) =>
     isOf(job) && all.findIndex(({ id }) => id === job.id) === place
@@ -316,7 +325,9 @@ export function removeSoon(keys: readonly string[], tell: (sentence: string) => 
   const after = kept(before);
   // A job goes with all of its results.
   const gone = before.filter(({ id }) => !after.some((job) => job.id === id));
+  const isRemoved = (id: string) => removed?.jobs.some((job) => job.id === id) ?? false;
   const all = [
+    ...earlier?.all ?? [],
     ...gone.map(({ id }) => id),
     ...keys.filter((key) => after.some(({ id }) => key.startsWith(`${id} `))),
   ];
@@ -324,7 +335,10 @@ export function removeSoon(keys: readonly string[], tell: (sentence: string) => 
   jobs.set({
     list: kept(list),
     linked: linked && (kept([linked])[0] ?? null),
-    removed: { jobs: before, count: countOf(before) - countOf(after) },
+    removed: {
+      jobs: [...removed?.jobs ?? [], ...before.filter(({ id }) => !isRemoved(id))],
+      count: (removed?.count ?? 0) + countOf(before) - countOf(after),
+    },
   });
   const work = (isLeaving = false) => {
     clearTimeout(removal?.timer);
@@ -334,7 +348,12 @@ export function removeSoon(keys: readonly string[], tell: (sentence: string) => 
     if (isLeaving) noteRemoved((noted) => all.forEach((key) => noted.add(key)));
     void deleteAll(all, isLeaving, tell);
   };
-  removal = { timer: setTimeout(work, UNDO_MS), keys: [...keys, ...all], work };
+  removal = {
+    timer: setTimeout(work, UNDO_MS),
+    keys: [...earlier?.keys ?? [], ...keys, ...all],
+    all,
+    work,
+  };
 }
 
 export function undoRemoval(): void {

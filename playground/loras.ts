@@ -1,6 +1,6 @@
 /** LoRAs of the next request, each with its strength. */
 
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { iconButton, NumberSlider, useHint } from "./controls.ts";
 import { type Draft, draft, type LoraUse } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
@@ -12,11 +12,19 @@ import { settingHint, t } from "./texts.ts";
 export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
   const lines = useStore(dropped, ({ lines }) => lines);
   const [mark, sentence] = useHint(t("loras"), settingHint("loras"));
+  const own = useRef<HTMLFieldSetElement>(null);
   const replace = (index: number, ...others: LoraUse[]) =>
     draft.set({ loras: state.loras.toSpliced(index, 1, ...others) });
+  const count = useRef(state.loras.length);
+  useEffect(() => {
+    // The button that added or removed one is gone.
+    const isLost = state.loras.length !== count.current && document.activeElement === document.body;
+    if (isLost) own.current!.querySelector<HTMLElement>(".add-lora form input")!.focus();
+    count.current = state.loras.length;
+  }, [state.loras.length]);
   return h(
     "fieldset",
-    { class: "loras" },
+    { ref: own, class: "loras" },
     h("legend", { class: "name" }, t("loras"), mark),
     sentence,
     h(

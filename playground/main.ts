@@ -55,8 +55,13 @@ function App(): VNode {
       document.removeEventListener("paste", onPaste);
     };
   }, [model]);
+  const wasOpen = useRef(false);
   useEffect(() => {
-    if (hasSettings) document.querySelector<HTMLElement>(".drawer-top button")?.focus();
+    if (hasSettings !== wasOpen.current) {
+      const to = document.querySelector(hasSettings ? ".drawer-top button" : ".open-settings");
+      (to as HTMLElement | null)?.focus();
+    }
+    wasOpen.current = hasSettings;
   }, [hasSettings]);
   return h(
     "div",

@@ -53,7 +53,17 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
       if (mask) choose("outpaint", undefined);
     });
   };
-  const undo = () => change({ strokes: strokes.slice(0, -1) });
+  // What was cleared comes back before earlier strokes go.
+  const [cleared, setCleared] = useState<Painting>();
+  const canUndo = strokes.length > 0 || cleared !== undefined;
+  const undo = () => {
+    if (strokes.length > 0) change({ strokes: strokes.slice(0, -1) });
+    else if (cleared) {
+      change(cleared);
+      setCleared(undefined);
+    }
+    layer.current!.focus();
+  };
   const place = (event: PointerEvent): [number, number] => {
     const box = layer.current!.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
@@ -167,11 +177,15 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         "aria-pressed": erases,
         onClick: () => setErases(!erases),
       }, t("erase")),
-      iconButton({ label: t("undo"), disabled: strokes.length === 0, onClick: undo }, icon("undo")),
+      iconButton({ label: t("undo"), disabled: !canUndo, onClick: undo }, icon("undo")),
       h("button", {
         class: "quiet",
         disabled: strokes.length === 0 && !ground,
-        onClick: () => change({ strokes: [], ground: undefined }),
+        onClick: () => {
+          setCleared(painting);
+          change({ strokes: [], ground: undefined });
+          layer.current!.focus();
+        },
       }, t("clear")),
       h("button", {
         class: "quiet strong",

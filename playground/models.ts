@@ -4,6 +4,7 @@ import { call, callJson, events, Refusal } from "./api.ts";
 import { chooseModel, connect, noteRefusal, session } from "./session.ts";
 import { Store } from "./store.ts";
 import { percent, t } from "./texts.ts";
+import { tell } from "./view.ts";
 
 export interface Entry {
   id: string;
@@ -151,6 +152,7 @@ async function choose(name: string): Promise<void> {
     if (session.state.models.some(({ id }) => id === name)) {
       chooseModel(name);
       models.set({ news: t("modelHasCome", { name }) });
+      if (!models.state.isOpen) tell(t("modelHasCome", { name }));
       return;
     }
     await new Promise((resolve) => setTimeout(resolve, ASK_MS));

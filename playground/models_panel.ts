@@ -81,7 +81,13 @@ export function Panel(): VNode {
     held = "";
     box.current?.showModal();
   }, []);
-  const close = () => models.set({ isOpen: false });
+  const close = () => {
+    models.set({ isOpen: false });
+    // The link that opened it may be gone.
+    if (document.activeElement === document.body) {
+      document.querySelector<HTMLElement>("#prompt")?.focus();
+    }
+  };
   const sections = catalogue ? rowsOf(catalogue, pulls, served.map(({ id }) => id)) : [];
   return h(
     "dialog",
@@ -156,7 +162,8 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
   useEffect(() => {
     // A button that went away, or with its row to another section, leaves the focus to nobody.
     const focused = document.activeElement;
-    if (held !== id || focused?.closest(".model-row, input") || !own.current) return;
+    const isElsewhere = focused !== own.current && focused?.closest(".model-row, input");
+    if (held !== id || isElsewhere || !own.current) return;
     (own.current.querySelector<HTMLElement>(".act:enabled") ?? own.current).focus();
   });
   const isOnItsWay = now !== undefined && isActive(now);

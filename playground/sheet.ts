@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { callJson, Refusal } from "./api.ts";
-import { type Draft, draft } from "./draft.ts";
+import { type Draft, draft, lorasFor } from "./draft.ts";
 import { h, type VNode } from "./elements.ts";
 import { cancel, isPending, type Job, jobs, live } from "./jobs.ts";
 import { save, useMedia } from "./media.ts";
@@ -61,7 +61,8 @@ async function start(
         )
           ?.[1];
         const by = session.state.models.find((other) => other.id === id) ?? model;
-        const job = await sendWhenFree(by, wanted, () => own === round);
+        const loras = by === model ? wanted.loras : lorasFor(by.id);
+        const job = await sendWhenFree(by, { ...wanted, loras }, () => own === round);
         if (!job) return;
         if (own !== round) return void cancel(job.id);
         const before = sheet;
@@ -200,7 +201,12 @@ export function SheetPanel({ model }: { model: Model }): VNode {
         { class: "row" },
         h(
           "button",
-          { type: "submit", class: "generate", disabled: wrong !== undefined || isRunning },
+          {
+            type: "submit",
+            class: "generate",
+            disabled: wrong !== undefined,
+            "aria-disabled": isRunning,
+          },
           t("sheetStart"),
         ),
         isRunning

@@ -3,7 +3,7 @@
 import type { Draft } from "./draft.ts";
 import type { Words } from "./english.ts";
 import { draftTask } from "./request.ts";
-import { isOfControl, type Model, type Setting, settingsFor } from "./model.ts";
+import { isOfControl, type Model, outputsOf, type Setting, settingsFor } from "./model.ts";
 import { session } from "./session.ts";
 import { settingName, t } from "./texts.ts";
 
@@ -27,10 +27,10 @@ export interface AxisChoice {
 export function axisChoices(model: Model, state: Draft): AxisChoice[] {
   const task = draftTask(model, state);
   const settings = settingsFor(model, task).filter(({ name, type, choices }) =>
-    !isOfControl(model, name) &&
+    !isOfControl(model, name) && !name.startsWith("hires_") &&
     (type === "integer" || type === "number" || type === "text" && choices !== undefined)
   );
-  const { models } = session.state;
+  const models = session.state.models.filter((each) => outputsOf(each).includes("image"));
   return [
     ...settings.map((setting) => ({
       id: setting.name,
@@ -58,7 +58,8 @@ function numbersAround(
   task: string | undefined,
 ): string {
   const parts = type === "integer" ? 1 : 100;
-  const own = Number(defaults[task ?? ""] ?? (parts > 1 ? 1 : 8));
+  const usual = Number.isFinite(maximum) ? maximum / 2 : parts > 1 ? 1 : 8;
+  const own = Number(defaults[task ?? ""] ?? usual);
   const values = [own / 2, own, own * 1.5].map((value) =>
     Math.round(parts * Math.max(minimum, Math.min(maximum, value))) / parts
   );
@@ -97,6 +98,8 @@ export function withValue(
   values: readonly string[],
   value: string,
 ): Draft {
+  // A sheet of one row has no value for it.
+  if (value === "") return state;
   if (id === "seed") return { ...state, seed: Number(value) };
   if (id === "prompt") {
     return {

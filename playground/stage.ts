@@ -2,7 +2,17 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { h, type VNode } from "./elements.ts";
-import { cancel, isPending, type Job, jobs, type Live, live, plays, type Result } from "./jobs.ts";
+import {
+  cancel,
+  isPending,
+  isSound,
+  type Job,
+  jobs,
+  type Live,
+  live,
+  plays,
+  type Result,
+} from "./jobs.ts";
 import { lazy } from "./lazy.ts";
 import { useMedia } from "./media.ts";
 import type { Model } from "./model.ts";
@@ -157,6 +167,13 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
       ? h(Batch, { job, results: job.outputs! })
       : !result || !url
       ? h("div", { class: "frame waiting", style: shape })
+      : isSound(result)
+      ? h("audio", {
+        key: `${job.id}${index}`,
+        src: url,
+        controls: true,
+        "aria-label": job.prompt ?? t("aResult"),
+      })
       : plays(result)
       ? h(Player, { key: `${job.id}${index}`, url, job, shape })
       : h(

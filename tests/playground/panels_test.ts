@@ -172,6 +172,16 @@ browserTest(
     await page.getByText("5 of 6 done").waitFor();
     await page.locator(".sheet-grid img").nth(4).waitFor();
     await page.locator(".sheet-grid .cell").getByText("–").waitFor();
+
+    // Without rows, what they would try stays as it is.
+    const own = engine.requests.at(-1)!.guidanceScale;
+    await page.getByLabel("Rows (Y): setting").selectOption("Guidance (CFG)");
+    await values("Rows (Y)").fill("");
+    await values("Columns (X)").fill("4");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 of 1 done").waitFor();
+    const { guidanceScale, numInferenceSteps } = engine.requests.at(-1)!;
+    assert.deepEqual([guidanceScale, numInferenceSteps], [own, 4]);
   },
 );
 
