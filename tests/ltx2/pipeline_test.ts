@@ -78,8 +78,10 @@ async function check(
   const expected = golden.tensor(call.name, "latents");
   assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
   const video = golden.tensor(call.name, "frames");
-  assert.equal(frames.length, video.shape[0]);
-  const pixels = Float32Array.from(frames.flatMap((frame) => Array.from(frame)));
+  assert.equal(frames.length, request.numFrames);
+  // Of all frames, the golden has the first one, that in the middle and the last one.
+  const kept = [0, (frames.length - 1) / 2, frames.length - 1].map((place) => frames[place]!);
+  const pixels = Float32Array.from(kept.flatMap((frame) => Array.from(frame)));
   const likeness = psnr(pixels, Float32Array.from(video.data));
   const sound = golden.tensor(call.name, "audio");
   assert.ok(audio);
