@@ -20,7 +20,9 @@ const FULL = /^database or disk is full$|No space left on device/;
 /** Whether the file system refused something: an error of `node:fs`, or what others say of a full disk. */
 export function isWriteError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  return typeof (error as { code?: unknown }).code === "string" || FULL.test(error.message);
+  const { code } = error as { code?: unknown };
+  // Refusals of the program have codes of their own, in lower case.
+  return typeof code === "string" && /^E[A-Z]/.test(code) || FULL.test(error.message);
 }
 
 /** Whether a file is not there, or no longer a folder where it was, as `node:fs` and Deno say it. */

@@ -204,11 +204,11 @@ export async function writeText(path: string, text: string): Promise<void> {
 }
 
 /** Writes a file, with the folders above it; half a new file is removed. */
-export async function writeFile(path: string, bytes: Uint8Array): Promise<void> {
+export async function writeFile(path: string, bytes: Uint8Array, mode?: number): Promise<void> {
   const isNew = !await exists(path);
   await makeFolder(dirname(path));
   try {
-    await Deno.writeFile(path, bytes);
+    await Deno.writeFile(path, bytes, mode === undefined ? {} : { mode });
   } catch (error) {
     if (isNew) await removeFile(path);
     throw error;

@@ -14,7 +14,17 @@ type Inputs = Pick<Draft, (typeof NAMES)[number]>;
 const NAMES = ["images", "clip", "continues", "mask", "controls", "references"] as const;
 
 // The library has `denoise`, where the page runs without a server.
-const [DATABASE, TABLE, KEY] = ["denoise.page", "inputs", "draft"];
+const [DATABASE, TABLE] = ["denoise.page", "inputs"];
+
+/** How long inputs of tabs that are closed stay, in milliseconds. */
+const KEPT_MS = 24 * 3600 * 1000;
+
+/** Each tab has its own: the time at which it was first opened. */
+function keyOfTab(): number {
+  const key = Number(sessionStorage.getItem("denoise.tab")) || Date.now() + Math.random();
+  sessionStorage.setItem("denoise.tab", String(key));
+  return key;
+}
 
 async function table(mode: IDBTransactionMode): Promise<IDBObjectStore> {
   const opening = indexedDB.open(DATABASE);
@@ -31,8 +41,12 @@ function resultOf<T>(request: IDBRequest<T>): Promise<T> {
 
 /** Gives the draft what it had before the reload, and keeps it from then on. */
 export async function keepInputs(): Promise<void> {
+  let key: number;
   try {
-    const kept = await resultOf<Inputs | undefined>((await table("readonly")).get(KEY));
+    key = keyOfTab();
+    const store = await table("readwrite");
+    store.delete(IDBKeyRange.upperBound(Math.min(key - 1, Date.now() - KEPT_MS)));
+    const kept = await resultOf<Inputs | undefined>(store.get(key));
     if (kept && isEmpty(draft.state)) draft.set(renewed(kept));
   } catch {
     // The browser keeps nothing, as in some private windows.
@@ -45,7 +59,7 @@ export async function keepInputs(): Promise<void> {
     last = now;
     const inputs = Object.fromEntries(NAMES.map((name) => [name, now[name]]));
     // What does not fit is not kept.
-    table("readwrite").then((store) => resultOf(store.put(inputs, KEY))).catch(() => {});
+    table("readwrite").then((store) => resultOf(store.put(inputs, key))).catch(() => {});
   });
 }
 

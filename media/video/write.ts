@@ -103,7 +103,8 @@ export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWri
       if (sink) throw new Error("Cannot add sound: frames went before; add it before them");
       wav = temporaryPath(".wav");
       const fitted = seconds === undefined ? waveform : fitWaveform(waveform, seconds);
-      await writeFile(wav, encodeWav(fitted));
+      // Others on this machine must not hear it.
+      await writeFile(wav, encodeWav(fitted), 0o600);
       audio = { path: wav, codec: "pcm_s16le" };
     },
     async write(frame) {

@@ -208,6 +208,6 @@ export class Work {
   nonFinite(stage: string, component?: string): Error {
     const { components } = this.#options;
     const parts = component ? [components[component]!] : Object.values(components);
-    return explainNonFinite(stage, parts, this.request.guidanceScale);
+    return explainNonFinite(stage, parts, this.request);
   }
 }
