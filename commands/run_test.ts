@@ -112,6 +112,6 @@ Deno.test("runRun() says what is wrong with a line and goes on", async () => {
     assert.match(said[0]!, words);
   }
   const { said, requests } = await runLines(["/video it runs", "/edit x", "a fox"]);
-  assert.match(said[1]!, /^Cannot edit .*\.mp4: it is a video/);
+  assert.match(said[1]!, /^Cannot edit .*\.mp4: it is no image; make one first/);
   assert.equal(requests.length, 2);
 });

@@ -437,7 +437,7 @@ const GOOD_FOR: Readonly<Record<string, string>> = {
   "fastwan2.1-t2v-1.3b": "videos in 3 steps",
   "fastwan2.2-ti2v-5b": "videos in 3 steps",
   "wan2.1-t2v-1.3b": "videos on small cards",
-  "hunyuanvideo-1.5-480p-i2v-step-distilled": "videos from a picture in 12 steps",
+  "hunyuan-1.5-480p-i2v-step": "videos from a picture in 12 steps",
 };
 
 /** Models that make nothing without a picture, of kinds that do. */
@@ -524,14 +524,14 @@ skyreels-v2-df-14b-540p        | SkyReels V2 DF 14B 540P     | SkyReels DF      
 skyreels-v2-df-14b-720p        | SkyReels V2 DF 14B 720P     | SkyReels DF        | Skywork/SkyReels-V2-DF-14B-720P-Diffusers
 skyreels-v2-df-1.3b-540p       | SkyReels V2 DF 1.3B 540P    | SkyReels DF 1.3B   | Skywork/SkyReels-V2-DF-1.3B-540P-Diffusers
 chronoedit-14b                 | ChronoEdit 14B              | ChronoEdit         | nvidia/ChronoEdit-14B-Diffusers
-hunyuanvideo-1.5-480p-t2v | HunyuanVideo 1.5 480p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v
-hunyuanvideo-1.5-480p-i2v | HunyuanVideo 1.5 480p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v
-hunyuanvideo-1.5-480p-i2v-step-distilled | HunyuanVideo 1.5 480p I2V step-distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v_step_distilled
-hunyuanvideo-1.5-480p-t2v-distilled | HunyuanVideo 1.5 480p T2V distilled | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v_distilled
-hunyuanvideo-1.5-480p-i2v-distilled | HunyuanVideo 1.5 480p I2V distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v_distilled
-hunyuanvideo-1.5-720p-t2v | HunyuanVideo 1.5 720p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_t2v
-hunyuanvideo-1.5-720p-i2v | HunyuanVideo 1.5 720p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v
-hunyuanvideo-1.5-720p-i2v-distilled | HunyuanVideo 1.5 720p I2V distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v_distilled
+hunyuan-1.5-480p-t2v | HunyuanVideo 1.5 480p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v
+hunyuan-1.5-480p-i2v | HunyuanVideo 1.5 480p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v
+hunyuan-1.5-480p-i2v-step | HunyuanVideo 1.5 480p I2V step-distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v_step_distilled
+hunyuan-1.5-480p-t2v-distilled | HunyuanVideo 1.5 480p T2V distilled | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v_distilled
+hunyuan-1.5-480p-i2v-distilled | HunyuanVideo 1.5 480p I2V distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v_distilled
+hunyuan-1.5-720p-t2v | HunyuanVideo 1.5 720p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_t2v
+hunyuan-1.5-720p-i2v | HunyuanVideo 1.5 720p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v
+hunyuan-1.5-720p-i2v-distilled | HunyuanVideo 1.5 720p I2V distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v_distilled
 z-image                        | Z-Image                     | Z-Image            | Tongyi-MAI/Z-Image                              | unsloth/Z-Image-GGUF
 flux.2-klein-base-4b           | FLUX.2 klein base 4B        | klein 4B           | black-forest-labs/FLUX.2-klein-base-4B          | leejet/FLUX.2-klein-base-4B-GGUF | q8_0 q4_0
 flux.2-klein-base-9b           | FLUX.2 klein base 9B        | klein 9B           | black-forest-labs/FLUX.2-klein-base-9B          | leejet/FLUX.2-klein-base-9B-GGUF | q8_0 q4_0
