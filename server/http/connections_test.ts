@@ -285,8 +285,9 @@ Deno.test({
     withFewDescriptors("maxConnections: 1000, watchMs: 100", async (port, lines) => {
       await crowd(port, 100);
       let attempts = 0;
-      while (!await isAnswered(port, 300) && attempts < 20) attempts++;
-      assert.ok(attempts < 20, lines());
+      // A busy machine needs more than one.
+      while (!await isAnswered(port, 300) && attempts < 100) attempts++;
+      assert.ok(attempts < 100, lines());
       assert.match(lines(), /Listening anew on 127\.0\.0\.1:\d+: nothing was accepted any more/);
     }),
 });
