@@ -43,7 +43,7 @@ export async function probeVideo(_: Ffmpeg, path: string): Promise<VideoInfo> {
   return await asVideoError(async () => await (await reader()).probe(blob));
 }
 
-/** Decodes a file into frames of one size. With `fps` each frame is the one that the file shows at its time. */
+/** Decodes a video file into frames of one size. With `fps`, the file is sampled at that rate. */
 export async function* readVideo(
   _: Ffmpeg,
   path: string,

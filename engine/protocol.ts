@@ -117,7 +117,7 @@ export type ToWorker =
     readonly drawnAt?: Size;
     /** The size of the frames that are sent: of the request, or enlarged. */
     readonly size: Size;
-    /** What is sent, beside sound. */
+    /** What the worker sends; a model that makes sound sends that, too. */
     readonly result: Pass["result"];
     readonly loras: LoraMessage;
     readonly previews: number;

@@ -158,8 +158,9 @@ export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
  * the model's own settings for that task.
  */
 export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): PipelineRequest {
-  const { taskType, loras: _loras, cropSize: _cropSize, strength: asked, ...all } = request;
-  const { audioAlone: _audioAlone, ...others } = all;
+  const { taskType, loras: _loras, cropSize: _cropSize, audioAlone: _audioAlone, ...named } =
+    request;
+  const { strength: asked, ...others } = named;
   const { images = [], video = [], mask = [], references = [], ...settings } = others;
   const { width, height } = settings;
   const { defaults } = info;

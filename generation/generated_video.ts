@@ -107,8 +107,8 @@ export class GeneratedVideo {
   }
 
   /**
-   * Writes the video to an H.264 MP4 file; folders on the way are made. The file has the sound that the model made, or that
-   * of the video that it was made from. FFmpeg of the system is used, or the slower one that comes along where there is none.
+   * Writes the video to an H.264 MP4 file; folders on the way are made. The file has the sound that the model made, or the
+   * sound of the input video. The system's FFmpeg writes it, or the slower bundled one where the system has none.
    *
    * @param path ends with `.mp4`; or with `.wav` for the sound that the model made, alone
    * @param options quality and effort

@@ -35,14 +35,7 @@ import {
   visionFit,
   wholeSize,
 } from "./size.ts";
-import {
-  checked,
-  completeSettings,
-  FieldError,
-  refused,
-  settingsOf,
-  spellSettings,
-} from "./settings.ts";
+import { checked, completeSettings, FieldError, refused, settingsOf } from "./settings.ts";
 import { chooseWords, promptOf } from "./wildcards.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
@@ -347,12 +340,7 @@ export async function checkRoom<T extends InputTypes>(
   { previews = 0 }: Pick<Asked<T>, "previews">,
   { checkRoom, spell }: Pick<Preparation<T>, "checkRoom" | "spell">,
 ): Promise<void> {
-  await checkRoom?.({ ...room, previews }).catch((error: unknown) => {
-    if (!spell || !(error instanceof RangeError) || error instanceof FieldError) {
-      return refused("size")(error);
-    }
-    throw new FieldError("size", spellSettings(error.message, spell), { cause: error });
-  });
+  await checkRoom?.({ ...room, previews }).catch(refused("size", spell));
 }
 
 export async function visionsOf<T extends InputTypes>(

@@ -1,4 +1,4 @@
-/** What is common to images and videos in making a request ready. */
+/** Steps of preparing a request that images and videos share. */
 import assert from "node:assert/strict";
 import { SETTING_FIELDS } from "./fields.ts";
 import { httpNames } from "./field_values.ts";

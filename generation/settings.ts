@@ -78,11 +78,15 @@ export function checked<T>(field: string, check: () => T): T {
   }
 }
 
-/** Names the field that a `RangeError` is about; throws what else it is given as it is. */
-export function refused(field: string): (error: unknown) => never {
+/** Names the field that a `RangeError` is about, with settings as `spell` writes them; throws what else it is given as it is. */
+export function refused(
+  field: string,
+  spell?: (name: keyof SamplingSettings) => string,
+): (error: unknown) => never {
   return (error) => {
     if (error instanceof FieldError || !(error instanceof RangeError)) throw error;
-    throw new FieldError(field, error.message, { cause: error });
+    const text = spell ? spellSettings(error.message, spell) : error.message;
+    throw new FieldError(field, text, { cause: error });
   };
 }
 

@@ -61,17 +61,19 @@ export function Segments<T extends string>(
   );
 }
 
-/** Gives a part of the page the focus when it appears; who has it when the part goes finds it at another one. */
+/** Gives an element the focus where nobody has it: what had it has left the page. */
+export function catchFocus(selector: string): void {
+  const isLost = [null, document.body].includes(document.activeElement as HTMLElement | null);
+  if (isLost) document.querySelector<HTMLElement>(selector)?.focus();
+}
+
+/** Gives a part of the page the focus when it appears, and another one when the part goes with it. */
 export function useFocus(own: RefObject<HTMLElement | null>, back: string): void {
   useEffect(() => {
     const part = own.current!;
     const inner = part.querySelector<HTMLElement>("[tabindex='0']") ?? part;
     inner.focus({ preventScroll: true });
-    return () => {
-      // The part has left the page already, and its focus is nowhere.
-      const isLost = [null, document.body].includes(document.activeElement as HTMLElement | null);
-      if (isLost) document.querySelector<HTMLElement>(back)?.focus();
-    };
+    return () => catchFocus(back);
   }, []);
 }
 

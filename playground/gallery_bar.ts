@@ -98,7 +98,7 @@ export function UndoRemoval(): VNode | null {
 }
 
 /** It has the focus of the button that deleted: the next one in its place would delete, too. */
-function UndoButton(_: { key: string }): VNode {
+function UndoButton(): VNode {
   const own = useRef<HTMLButtonElement>(null);
   useFocus(own, ".stage");
   return h("button", { ref: own, class: "own", onClick: undoRemoval }, t("undo"));

@@ -1,12 +1,6 @@
 /** What the next request brings, kept by this browser: a reload loses nothing. */
 
-import { type Draft, draft, givenFile } from "./draft.ts";
-
-/** A file, as a browser stores it. */
-interface KeptFile {
-  name: string;
-  blob: Blob;
-}
+import { type Draft, draft, type GivenFile, givenFile } from "./draft.ts";
 
 /** Inputs, as `Draft` has them. */
 type Inputs = Pick<Draft, (typeof NAMES)[number]>;
@@ -26,10 +20,16 @@ function keyOfTab(): number {
   return key;
 }
 
-async function table(mode: IDBTransactionMode): Promise<IDBObjectStore> {
+let database: Promise<IDBDatabase> | undefined;
+
+function open(): Promise<IDBDatabase> {
   const opening = indexedDB.open(DATABASE);
   opening.onupgradeneeded = () => opening.result.createObjectStore(TABLE);
-  return (await resultOf(opening)).transaction(TABLE, mode).objectStore(TABLE);
+  return resultOf(opening);
+}
+
+async function table(): Promise<IDBObjectStore> {
+  return (await (database ??= open())).transaction(TABLE, "readwrite").objectStore(TABLE);
 }
 
 function resultOf<T>(request: IDBRequest<T>): Promise<T> {
@@ -44,7 +44,7 @@ export async function keepInputs(): Promise<void> {
   let key: number;
   try {
     key = keyOfTab();
-    const store = await table("readwrite");
+    const store = await table();
     store.delete(IDBKeyRange.upperBound(Math.min(key - 1, Date.now() - KEPT_MS)));
     const kept = await resultOf<Inputs | undefined>(store.get(key));
     if (kept && isEmpty(draft.state)) draft.set(renewed(kept));
@@ -59,7 +59,7 @@ export async function keepInputs(): Promise<void> {
     last = now;
     const inputs = Object.fromEntries(NAMES.map((name) => [name, now[name]]));
     // What does not fit is not kept.
-    table("readwrite").then((store) => resultOf(store.put(inputs, key))).catch(() => {});
+    table().then((store) => resultOf(store.put(inputs, key))).catch(() => {});
   });
 }
 
@@ -69,7 +69,7 @@ function isEmpty({ images, clip, controls, references }: Inputs): boolean {
 
 /** The same with addresses of this visit. */
 function renewed({ images, clip, controls, references, ...others }: Inputs): Inputs {
-  const again = <T extends KeptFile>(file: T) => ({ ...file, ...givenFile(file.blob, file.name) });
+  const again = <T extends GivenFile>(file: T) => ({ ...file, ...givenFile(file.blob, file.name) });
   return {
     ...others,
     images: images.map(again),

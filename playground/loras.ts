@@ -1,7 +1,7 @@
 /** LoRAs of the next request, each with its strength. */
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { iconButton, NumberSlider, useHint } from "./controls.ts";
+import { catchFocus, iconButton, NumberSlider, useHint } from "./controls.ts";
 import { type Draft, draft, type LoraUse } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { dropped } from "./lora_files.ts";
@@ -12,19 +12,18 @@ import { settingHint, t } from "./texts.ts";
 export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
   const lines = useStore(dropped, ({ lines }) => lines);
   const [mark, sentence] = useHint(t("loras"), settingHint("loras"));
-  const own = useRef<HTMLFieldSetElement>(null);
   const replace = (index: number, ...others: LoraUse[]) =>
     draft.set({ loras: state.loras.toSpliced(index, 1, ...others) });
-  const count = useRef(state.loras.length);
+  const { length } = state.loras;
+  const count = useRef(length);
   useEffect(() => {
     // The button that added or removed one is gone.
-    const isLost = state.loras.length !== count.current && document.activeElement === document.body;
-    if (isLost) own.current!.querySelector<HTMLElement>(".add-lora form input")!.focus();
-    count.current = state.loras.length;
-  }, [state.loras.length]);
+    if (length !== count.current) catchFocus(".lora-path");
+    count.current = length;
+  }, [length]);
   return h(
     "fieldset",
-    { ref: own, class: "loras" },
+    { class: "loras" },
     h("legend", { class: "name" }, t("loras"), mark),
     sentence,
     h(
@@ -85,6 +84,7 @@ function AddLora({ names }: { names: string[] }): VNode {
       h("label", { class: "unseen", for: id }, t("loraFile")),
       h("input", {
         id,
+        class: "lora-path",
         value: path,
         list: `${id}-names`,
         placeholder: "file.safetensors",

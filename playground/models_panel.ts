@@ -1,6 +1,7 @@
 /** The panel where models are fetched, chosen and deleted. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { catchFocus } from "./controls.ts";
 import { h, type VNode } from "./elements.ts";
 import {
   type Catalogue,
@@ -84,9 +85,7 @@ export function Panel(): VNode {
   const close = () => {
     models.set({ isOpen: false });
     // The link that opened it may be gone.
-    if (document.activeElement === document.body) {
-      document.querySelector<HTMLElement>("#prompt")?.focus();
-    }
+    catchFocus("#prompt");
   };
   const sections = catalogue ? rowsOf(catalogue, pulls, served.map(({ id }) => id)) : [];
   return h(

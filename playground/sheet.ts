@@ -56,12 +56,9 @@ async function start(
     for (const row of rows) {
       for (const column of columns) {
         const wanted = withValue(withValue(base, axes[0], columns, column), axes[1], rows, row);
-        const id = [[axes[0], column], [axes[1], row]].find(([axis]) =>
-          (axis as Axis).id === "model"
-        )
-          ?.[1];
+        const id = axes[0].id === "model" ? column : axes[1].id === "model" ? row : model.id;
         const by = session.state.models.find((other) => other.id === id) ?? model;
-        const loras = by === model ? wanted.loras : lorasFor(by.id);
+        const loras = by.id === model.id ? wanted.loras : lorasFor(by.id);
         const job = await sendWhenFree(by, { ...wanted, loras }, () => own === round);
         if (!job) return;
         if (own !== round) return void cancel(job.id);

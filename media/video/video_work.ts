@@ -1,4 +1,4 @@
-/** How much of a video is decoded at most, whoever decodes it. */
+/** The limit of what is decoded of a video, under Deno and in a tab. */
 
 import type { VideoInfo } from "./probe.ts";
 import type { ReadVideoOptions } from "./read.ts";
