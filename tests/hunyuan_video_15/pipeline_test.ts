@@ -7,11 +7,10 @@ import { withComposed } from "../support/composed.ts";
 import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { DIFFUSERS_DIALECTS, ImagePipelineCases } from "../support/image_pipeline.ts";
-import { readTensors } from "../support/lora_files.ts";
+import { readRenamed, readTensors } from "../support/lora_files.ts";
 import { randomTensor } from "../support/lora_reference.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 import { psnr } from "../support/pixels.ts";
-import { tensorsOf } from "../support/single_files.ts";
 
 const LATENT_GATE = 1e-4;
 /** Gate of the design for a few steps, in dB. */
@@ -121,10 +120,8 @@ Deno.test({
   ignore,
   fn: async (t) => {
     await withPipeline(async ({ pipeline }) => {
-      const tensors = [...tensorsOf(`${text.folder}/adapter.safetensors`)].map((
-        [name, { shape, bytes }],
-      ) => [name, { dtype: "f16" as const, shape, bytes }] as const);
-      const lora = await readTensors(Object.fromEntries(tensors), pipeline.adaptable);
+      const path = `${text.folder}/adapter.safetensors`;
+      const lora = await readRenamed(path, pipeline.adaptable, (key) => key);
       const strength = text.call("adapted").args["strength"] as number;
       const mode = "dynamic" as const;
       const targets = ["transformer" as const];

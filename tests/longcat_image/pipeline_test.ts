@@ -1,16 +1,7 @@
 /** Whole LongCat-Image pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import { readLora } from "../../models/lora/read_lora.ts";
-import { checkImage } from "../support/golden_image.ts";
-import {
-  DIFFUSERS_DIALECTS,
-  ImagePipelineCases,
-  imageRequest,
-  kohya,
-} from "../support/image_pipeline.ts";
-import { readTensors } from "../support/lora_files.ts";
+import { DIFFUSERS_DIALECTS, ImagePipelineCases, imageRequest } from "../support/image_pipeline.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
-import { tensorsOf } from "../support/single_files.ts";
 
 const cases = new ImagePipelineCases("longcat_image/pipeline", (golden, call) => ({
   ...imageRequest(golden, call),
@@ -27,19 +18,7 @@ Deno.test("LongCatImagePipeline.generate() gives the reference's latents and ima
     await cases.check(t, pipeline, ["guided"]);
     await cases.checkDialects(pipeline, DIFFUSERS_DIALECTS);
     await cases.checkAdapted(t, pipeline);
-    const path = `${golden.folder}/adapter-original.safetensors`;
-    const lora = await readLora(path, pipeline.adaptable);
-    assert.deepEqual(lora.unmatchedKeys, []);
-    const kohyas = [...tensorsOf(path)].map(([name, { shape, bytes }]) =>
-      [kohya("diffusion_model.")(name), { dtype: "f16" as const, shape, bytes }] as const
-    );
-    const other = await readTensors(Object.fromEntries(kohyas), pipeline.adaptable);
-    assert.deepEqual(other.changes, lora.changes);
-    const strength = golden.call("adapted").args["strength"] as number;
-    const targets = ["transformer" as const];
-    const loras = [{ key: "original", lora, strength, mode: "dynamic" as const, targets }];
-    const request = { ...cases.request("adapted"), loras };
-    await t.step("original", () => checkImage(golden, "adapted", pipeline, request));
+    await cases.checkOriginal(t, pipeline);
     await cases.checkRefusals(pipeline, "adapted", [
       [{ width: 42 }, /the width must be a multiple of 4, for example 44/],
       [{ maxSequenceLength: 64 }, /maxSequenceLength/],

@@ -1,16 +1,7 @@
 /** Whole Lumina-Image 2.0 pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import { readLora } from "../../models/lora/read_lora.ts";
-import { checkImage } from "../support/golden_image.ts";
-import {
-  DIFFUSERS_DIALECTS,
-  ImagePipelineCases,
-  imageRequest,
-  kohya,
-} from "../support/image_pipeline.ts";
-import { readTensors } from "../support/lora_files.ts";
+import { DIFFUSERS_DIALECTS, ImagePipelineCases, imageRequest } from "../support/image_pipeline.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
-import { tensorsOf } from "../support/single_files.ts";
 
 const cases = new ImagePipelineCases("lumina2/pipeline", (golden, call) => {
   const { system_prompt: systemPrompt, cfg_trunc_ratio: end, cfg_normalization: isNormed } =
@@ -47,19 +38,7 @@ Deno.test("Lumina2Pipeline.generate() gives the reference's latents and images, 
 
 Deno.test("Lumina2Pipeline.generate() takes LoRAs under the original names, in which queries, keys and values are one", async (t) => {
   await withPipeline(async ({ pipeline }) => {
-    const path = `${golden.folder}/adapter-original.safetensors`;
-    const lora = await readLora(path, pipeline.adaptable);
-    assert.deepEqual(lora.unmatchedKeys, []);
-    const kohyas = [...tensorsOf(path)].map(([name, { shape, bytes }]) =>
-      [kohya("diffusion_model.")(name), { dtype: "f16" as const, shape, bytes }] as const
-    );
-    const other = await readTensors(Object.fromEntries(kohyas), pipeline.adaptable);
-    assert.deepEqual(other.changes, lora.changes);
-    const strength = golden.call("adapted").args["strength"] as number;
-    const targets = ["transformer" as const];
-    const loras = [{ key: "original", lora, strength, mode: "dynamic" as const, targets }];
-    const request = { ...cases.request("adapted"), loras };
-    await t.step("original", () => checkImage(golden, "adapted", pipeline, request));
+    await cases.checkOriginal(t, pipeline);
   }, { folder: golden.folder });
 });
 

@@ -1,12 +1,12 @@
 /** Whole Qwen-Image pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
-import { Checkpoint } from "../../runtime/mod.ts";
 import { checkBudgets } from "../support/budgets.ts";
 import { Golden, type GoldenCall } from "../support/golden.ts";
 import { checkImage } from "../support/golden_image.ts";
 import { textRequest } from "../support/golden_request.ts";
-import { readTensors } from "../support/lora_files.ts";
+import { kohya } from "../support/image_pipeline.ts";
+import { readRenamed } from "../support/lora_files.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 
@@ -41,27 +41,16 @@ Deno.test("QwenImagePipeline.generate() gives the reference's latents and images
 const DIALECTS: Readonly<Record<string, (key: string) => string>> = {
   diffusers: (key) => key,
   ComfyUI: (key) => key.replace("transformer.", "diffusion_model."),
-  kohya: (key) => {
-    const [, module, part] = /^transformer\.(.*)\.lora_([AB])\.weight$/.exec(key)!;
-    const way = part === "A" ? "down" : "up";
-    return `lora_unet_${module!.replaceAll(".", "_")}.lora_${way}.weight`;
-  },
+  kohya: kohya("transformer."),
 };
 
 Deno.test("QwenImagePipeline.generate() gives the reference's with a LoRA, in every dialect", async (t) => {
   await withPipeline(async ({ pipeline }) => {
     const call = golden.call("adapted");
     const strength = call.args["strength"] as number;
-    using stored = Checkpoint.open(`${golden.folder}/adapter.safetensors`);
+    const path = `${golden.folder}/adapter.safetensors`;
     for (const [key, rename] of Object.entries(DIALECTS)) {
-      const tensors = [...stored.names].map((name) => {
-        const { shape, byteLength } = stored.find(name)!;
-        const bytes = new Uint8Array(byteLength);
-        stored.read(name, 0, bytes);
-        return [rename(name), { dtype: "f16" as const, shape, bytes }] as const;
-      });
-      const lora = await readTensors(Object.fromEntries(tensors), pipeline.adaptable);
-      assert.deepEqual(lora.unmatchedKeys, []);
+      const lora = await readRenamed(path, pipeline.adaptable, rename);
       const targets = ["transformer" as const];
       const loras = [{ key, lora, strength, mode: "dynamic" as const, targets }];
       await t.step(

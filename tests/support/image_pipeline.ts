@@ -1,6 +1,7 @@
 /** What tests of whole image pipelines have in common: the calls of a golden, its LoRA in any dialect, previews, refusals. */
 import assert from "node:assert/strict";
-import type { LoraComponent } from "../../models/lora/types.ts";
+import { readLora } from "../../models/lora/read_lora.ts";
+import type { Lora, LoraComponent } from "../../models/lora/types.ts";
 import {
   type ModelParts,
   openPipeline,
@@ -11,9 +12,8 @@ import { checkBudgets } from "./budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "./golden.ts";
 import { checkImage } from "./golden_image.ts";
 import { textRequest } from "./golden_request.ts";
-import { readTensors } from "./lora_files.ts";
+import { readRenamed } from "./lora_files.ts";
 import { openTestDevice } from "./model_run.ts";
-import { tensorsOf } from "./single_files.ts";
 
 /** Names of a LoRA's tensors for one way of naming them. */
 type Rename = (key: string) => string;
@@ -74,14 +74,8 @@ export class ImagePipelineCases {
   }
 
   /** The golden's adapter, under the names of a dialect. */
-  async #lora({ adaptable }: Pipeline, rename: Rename) {
-    const stored = tensorsOf(`${this.golden.folder}/adapter.safetensors`);
-    const tensors = [...stored].map(([name, { shape, bytes }]) =>
-      [rename(name), { dtype: "f16" as const, shape, bytes }] as const
-    );
-    const lora = await readTensors(Object.fromEntries(tensors), adaptable);
-    assert.deepEqual(lora.unmatchedKeys, []);
-    return lora;
+  #lora({ adaptable }: Pipeline, rename: Rename): Promise<Lora> {
+    return readRenamed(`${this.golden.folder}/adapter.safetensors`, adaptable, rename);
   }
 
   /** Checks that the adapter changes the same in every dialect. */
@@ -98,12 +92,33 @@ export class ImagePipelineCases {
     pipeline: Pipeline,
     targets: readonly LoraComponent[] = ["transformer"],
   ): Promise<void> {
-    const call = this.golden.call("adapted");
     const lora = await this.#lora(pipeline, (key) => key);
-    const strength = call.args["strength"] as number;
-    const loras = [{ key: "adapter", lora, strength, mode: "dynamic" as const, targets }];
-    const request = { ...this.request(call.name), loras };
-    await t.step(call.name, () => checkImage(this.golden, call.name, pipeline, request));
+    await this.#checkLora(t, pipeline, "adapted", lora, targets);
+  }
+
+  /** Checks that call with the same adapter under the original names, which kohya's stand for too. */
+  async checkOriginal(t: Deno.TestContext, pipeline: Pipeline): Promise<void> {
+    const path = `${this.golden.folder}/adapter-original.safetensors`;
+    const lora = await readLora(path, pipeline.adaptable);
+    assert.deepEqual(lora.unmatchedKeys, []);
+    const other = await readRenamed(path, pipeline.adaptable, kohya("diffusion_model."));
+    assert.deepEqual(other.changes, lora.changes);
+    await this.#checkLora(t, pipeline, "original", lora, ["transformer"]);
+  }
+
+  /** Checks the image of the call `adapted` with a LoRA, in a step. */
+  async #checkLora(
+    t: Deno.TestContext,
+    pipeline: Pipeline,
+    step: string,
+    lora: Lora,
+    targets: readonly LoraComponent[],
+  ): Promise<void> {
+    const { name, args } = this.golden.call("adapted");
+    const strength = args["strength"] as number;
+    const loras = [{ key: step, lora, strength, mode: "dynamic" as const, targets }];
+    const request = { ...this.request(name), loras };
+    await t.step(step, () => checkImage(this.golden, name, pipeline, request));
   }
 
   /** Checks what is refused of a call that is changed. */

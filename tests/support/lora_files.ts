@@ -1,7 +1,9 @@
-/** LoRA files made by hand, and read. */
+/** LoRA files made by hand or renamed, and read. */
+import assert from "node:assert/strict";
 import { readLora } from "../../models/lora/read_lora.ts";
 import type { AdaptableComponent, Lora, LoraTensor } from "../../models/lora/types.ts";
 import { encodeSafetensors, withFolder } from "./safetensors.ts";
+import { tensorsOf } from "./single_files.ts";
 
 /** Tensors by key. */
 export type Tensors = Readonly<Record<string, LoraTensor>>;
@@ -59,6 +61,20 @@ export function readTensors(
   { metadata, ...options }: FileOptions = {},
 ): Promise<Lora> {
   return readBytes(loraFile(tensors, metadata), components, options);
+}
+
+/** Reads a file of f16 as if its tensors had other names, every one of which leads to a layer. */
+export async function readRenamed(
+  path: string,
+  components: readonly AdaptableComponent[],
+  rename: (key: string) => string,
+): Promise<Lora> {
+  const tensors = [...tensorsOf(path)].map(([name, { shape, bytes }]) =>
+    [rename(name), { dtype: "f16" as const, shape, bytes }] as const
+  );
+  const lora = await readTensors(Object.fromEntries(tensors), components);
+  assert.deepEqual(lora.unmatchedKeys, []);
+  return lora;
 }
 
 /** A vector of f32, or a number without dimensions. */
