@@ -8,7 +8,7 @@ import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
-  mapped,
+  prefixed,
   renamed,
   tensorsOf,
   writeGguf,
@@ -24,8 +24,8 @@ function original(prefix: string): Map<string, Bytes> {
   const conditioner = tensorsOf(`${golden.folder}/text_conditioner`);
   const own = renamed(tensorsOf(`${golden.folder}/transformer`), ORIGINAL_ANIMA);
   return new Map([
-    ...mapped(own, (name, tensor) => [prefix + name, tensor]),
-    ...mapped(conditioner, (name, tensor) => [`${prefix}llm_adapter.${name}`, tensor]),
+    ...prefixed(prefix, own),
+    ...prefixed(`${prefix}llm_adapter.`, conditioner),
   ]);
 }
 

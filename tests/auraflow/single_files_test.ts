@@ -4,7 +4,7 @@ import { ORIGINAL_AURAFLOW } from "../../models/families/auraflow/layouts.ts";
 import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
-  mapped,
+  prefixed,
   renamed,
   tensorsOf,
   writeGguf,
@@ -30,7 +30,7 @@ Deno.test({
       for (const [i, transformer] of [renamed(own(), ORIGINAL_AURAFLOW), own()].entries()) {
         const path = join(folder, `aura_${i}.safetensors`);
         const prefix = i === 0 ? "model." : "model.diffusion_model.";
-        writeSafetensors(path, mapped(transformer, (name, x) => [prefix + name, x]));
+        writeSafetensors(path, prefixed(prefix, transformer));
         await cases.checkLatents("text", path, parts);
       }
     }),

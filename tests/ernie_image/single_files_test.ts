@@ -4,11 +4,12 @@ import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
 import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
-  type Bytes,
   interleaved,
   mapped,
+  prefixed,
   renamed,
   tensorsOf,
+  within,
   writeGguf,
   writeSafetensors,
 } from "../support/single_files.ts";
@@ -18,10 +19,7 @@ const { golden } = cases;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 const HEAD_DIM = 128;
 
-/** A component's tensors, `name` for those that `rename` gives one. */
-function component(folder: string, rename: (name: string) => string): Map<string, Bytes> {
-  return mapped(tensorsOf(`${golden.folder}/${folder}`), (name, tensor) => [rename(name), tensor]);
-}
+const component = (name: string) => tensorsOf(`${golden.folder}/${name}`);
 
 Deno.test({
   name:
@@ -33,8 +31,8 @@ Deno.test({
       writeSafetensors(
         path,
         new Map([
-          ...component("transformer", (name) => `model.diffusion_model.${name}`),
-          ...component("text_encoder", (name) => `text_encoders.ministral3_3b.transformer.${name}`),
+          ...prefixed("model.diffusion_model.", component("transformer")),
+          ...prefixed("text_encoders.ministral3_3b.transformer.", component("text_encoder")),
         ]),
       );
       await cases.checkLatents("text", path, { vae: join(golden.folder, "vae") });
@@ -48,11 +46,9 @@ Deno.test({
     withFolder({}, async (folder) => {
       const [model, encoder] = ["ERNIE-Image-BF16", "Ministral-3-3B"]
         .map((name) => join(folder, `${name}.gguf`)) as [string, string];
-      writeGguf(model, component("transformer", (name) => name), "ernie_image");
-      const language = component("text_encoder", (name) => name.replace("language_model.", ""));
-      const text = [...language].filter(([name]) => !/^(vision_tower|multi_modal)/.test(name));
+      writeGguf(model, component("transformer"), "ernie_image");
       const moved = mapped(
-        renamed(new Map(text), LLAMA_CPP_QWEN),
+        renamed(within("language_model.", component("text_encoder")), LLAMA_CPP_QWEN),
         (name, tensor) => [name, /attn_[qk]\./.test(name) ? interleaved(tensor, HEAD_DIM) : tensor],
       );
       writeGguf(encoder, moved, "mistral3");

@@ -9,7 +9,7 @@ import { assertClose, Golden } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { withFolder } from "../support/safetensors.ts";
-import { type Bytes, renamed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
+import { prefixed, renamed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
 
 const DEV = new Golden("flux1/dev");
 const SCHNELL = new Golden("flux1/schnell");
@@ -38,11 +38,11 @@ const CLIP = { textEncoder: join(DEV.folder, "text_encoder"), tokenizer: DEV.fol
 
 Deno.test("a file with FLUX.1's transformer, T5 and autoencoder as ComfyUI joins them, heads of 128, gives diffusers' latents", () =>
   withFolder({}, async (folder) => {
-    const all = new Map<string, Bytes>();
-    for (const [name, tensor] of TRANSFORMER()) all.set(`model.diffusion_model.${name}`, tensor);
-    for (const [name, tensor] of tensorsOf(join(DEV.folder, "text_encoder_2"))) {
-      all.set(`text_encoders.t5xxl.transformer.${name}`, tensor);
-    }
+    const t5 = tensorsOf(join(DEV.folder, "text_encoder_2"));
+    const all = new Map([
+      ...prefixed("model.diffusion_model.", TRANSFORMER()),
+      ...prefixed("text_encoders.t5xxl.transformer.", t5),
+    ]);
     const vae = renamed(tensorsOf(join(DEV.folder, "vae")), originalKlLayout(2));
     for (const [name, tensor] of vae) {
       const isProjection = /mid\.attn_1\.(q|k|v|proj_out)\.weight$/.test(name);

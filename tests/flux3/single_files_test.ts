@@ -7,9 +7,10 @@ import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
-  mapped,
+  prefixed,
   renamed,
   tensorsOf,
+  within,
   writeGguf,
   writeSafetensors,
 } from "../support/single_files.ts";
@@ -35,11 +36,8 @@ Deno.test({
       writeSafetensors(
         path,
         new Map([
-          ...mapped(original(base), (name, tensor) => [`model.diffusion_model.${name}`, tensor]),
-          ...mapped(
-            text,
-            (name, tensor) => [`text_encoders.qwen3vl_4b.transformer.${name}`, tensor],
-          ),
+          ...prefixed("model.diffusion_model.", original(base)),
+          ...prefixed("text_encoders.qwen3vl_4b.transformer.", text),
         ]),
       );
       await cases.checkLatents("text", path, { vae: join(base, "vae") });
@@ -54,12 +52,8 @@ Deno.test({
       const [model, encoder] = ["FLUX-3-Image-Klein", "Qwen3-VL-4B"]
         .map((name) => join(folder, `${name}.gguf`)) as [string, string];
       writeGguf(model, original(distilled), "flux3");
-      const language = mapped(
-        tensorsOf(`${base}/text_encoder`),
-        (name, tensor) => [name.replace("model.language_model.", ""), tensor],
-      );
-      const text = [...language].filter(([name]) => !name.startsWith("model.visual."));
-      writeGguf(encoder, renamed(new Map(text), LLAMA_CPP_QWEN), "qwen3vl");
+      const text = within("model.language_model.", tensorsOf(`${base}/text_encoder`));
+      writeGguf(encoder, renamed(text, LLAMA_CPP_QWEN), "qwen3vl");
       const few = new ImagePipelineCases("flux3/distilled");
       const parts = { textEncoder: encoder, vae: join(base, "vae"), tokenizer: base };
       await few.checkLatents("text", model, parts);

@@ -9,6 +9,7 @@ import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   mapped,
+  prefixed,
   renamed,
   tensorsOf,
   writeGguf,
@@ -25,14 +26,13 @@ Deno.test({
   ignore,
   fn: () =>
     withFolder({}, async (folder) => {
-      const part = (name: string, prefix: string) =>
-        mapped(tensorsOf(`${base}/${name}`), (own, tensor) => [prefix + own, tensor]);
+      const part = (name: string, prefix: string) => prefixed(prefix, tensorsOf(`${base}/${name}`));
       const transformer = renamed(tensorsOf(`${base}/transformer`), ORIGINAL_HUNYUAN_VIDEO_15);
       const path = join(folder, "hunyuanvideo1.5_480p_t2v_all.safetensors");
       writeSafetensors(
         path,
         new Map([
-          ...mapped(transformer, (name, tensor) => [`model.diffusion_model.${name}`, tensor]),
+          ...prefixed("model.diffusion_model.", transformer),
           ...part("text_encoder", "text_encoders.qwen25_7b.transformer.model."),
           ...part("text_encoder_2", "text_encoders.byt5_small.transformer."),
           ...part("vae", "vae."),
@@ -56,10 +56,7 @@ Deno.test({
         (name, tensor) => [name, { ...tensor, shape: withoutOnes(tensor.shape) }],
       );
       writeGguf(model, transformer, "hyvid");
-      const language = mapped(
-        tensorsOf(`${base}/text_encoder`),
-        (name, tensor) => [`model.${name}`, tensor],
-      );
+      const language = prefixed("model.", tensorsOf(`${base}/text_encoder`));
       writeGguf(encoder, renamed(language, LLAMA_CPP_QWEN), "qwen2vl");
       const glyphs = join(folder, "byt5_small_glyphxl.safetensors");
       writeSafetensors(glyphs, tensorsOf(`${base}/text_encoder_2`));

@@ -7,9 +7,9 @@ import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
-  mapped,
   renamed,
   tensorsOf,
+  within,
   writeGguf,
   writeSafetensors,
 } from "../support/single_files.ts";
@@ -37,12 +37,8 @@ Deno.test({
       const files = TRANSFORMERS.map((name) => join(folder, `${name}.gguf`));
       files.forEach((path, i) => writeGguf(path, original(TRANSFORMERS[i]!), "ideogram4"));
       const encoder = join(folder, "Qwen3-VL-8B.gguf");
-      const language = mapped(
-        tensorsOf(`${own}/text_encoder`),
-        (name, tensor) => [name.replace("language_model.", ""), tensor],
-      );
-      const text = [...language].filter(([name]) => !name.startsWith("visual."));
-      writeGguf(encoder, renamed(new Map(text), LLAMA_CPP_QWEN), "qwen3vl");
+      const text = within("language_model.", tensorsOf(`${own}/text_encoder`));
+      writeGguf(encoder, renamed(text, LLAMA_CPP_QWEN), "qwen3vl");
       const [model, second] = files as [string, string];
       const parts = { transformer2: second, textEncoder: encoder, vae };
       await cases.checkLatents("guided", model, parts);

@@ -9,8 +9,10 @@ import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
   mapped,
+  prefixed,
   renamed,
   tensorsOf,
+  within,
   writeGguf,
   writeSafetensors,
 } from "../support/single_files.ts";
@@ -34,14 +36,11 @@ Deno.test({
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: () =>
     withFolder({}, async (folder) => {
-      const encoder = mapped(tensorsOf(`${golden.folder}/text_encoder`), (name, tensor) => [
-        `text_encoders.qwen3vl_4b.transformer.model.${name}`,
-        tensor,
-      ]);
-      const vae = mapped(
-        tensorsOf(`${golden.folder}/vae`),
-        (name, tensor) => [`vae.${name}`, tensor],
+      const encoder = prefixed(
+        "text_encoders.qwen3vl_4b.transformer.model.",
+        tensorsOf(`${golden.folder}/text_encoder`),
       );
+      const vae = prefixed("vae.", tensorsOf(`${golden.folder}/vae`));
       const path = join(folder, "krea2_turbo_all.safetensors");
       writeSafetensors(path, new Map([...original("model.diffusion_model."), ...encoder, ...vae]));
       await cases.checkLatents("turbo", path, {});
@@ -56,14 +55,8 @@ Deno.test({
     withFolder({}, async (folder) => {
       const [model, encoder, other] = ["Krea-2-Raw-BF16", "Qwen3-VL-4B", "Qwen3-4B"]
         .map((name) => join(folder, `${name}.gguf`)) as [string, string, string];
-      const language = mapped(tensorsOf(`${golden.folder}/text_encoder`), (name, tensor) => [
-        name.replace("language_model.", ""),
-        tensor,
-      ]);
-      const llama = renamed(
-        new Map([...language].filter(([name]) => !name.startsWith("visual."))),
-        LLAMA_CPP_QWEN,
-      );
+      const language = within("language_model.", tensorsOf(`${golden.folder}/text_encoder`));
+      const llama = renamed(language, LLAMA_CPP_QWEN);
       writeGguf(model, original(""), "krea2");
       writeGguf(encoder, llama, "qwen3vl");
       writeGguf(other, llama, "qwen3");

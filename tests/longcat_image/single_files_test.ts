@@ -5,9 +5,10 @@ import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
 import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
-  mapped,
+  prefixed,
   renamed,
   tensorsOf,
+  within,
   writeGguf,
   writeSafetensors,
 } from "../support/single_files.ts";
@@ -17,11 +18,7 @@ const { golden } = cases;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 const own = () => tensorsOf(`${golden.folder}/transformer`);
-const text = () =>
-  mapped(
-    tensorsOf(`${golden.folder}/text_encoder`),
-    (name, tensor) => [name.replace(/^model\.language_model\./, ""), tensor],
-  );
+const text = () => within("model.language_model.", tensorsOf(`${golden.folder}/text_encoder`));
 
 Deno.test({
   name:
@@ -29,13 +26,10 @@ Deno.test({
   ignore,
   fn: () =>
     withFolder({}, async (folder) => {
-      const encoder = mapped(
-        text(),
-        (name, x) => [`text_encoders.qwen25_7b.transformer.model.${name}`, x],
-      );
+      const encoder = prefixed("text_encoders.qwen25_7b.transformer.model.", text());
       for (const [i, transformer] of [renamed(own(), ORIGINAL_LONGCAT_IMAGE), own()].entries()) {
         const path = join(folder, `longcat_${i}.safetensors`);
-        const named = mapped(transformer, (name, x) => [`model.diffusion_model.${name}`, x]);
+        const named = prefixed("model.diffusion_model.", transformer);
         writeSafetensors(path, new Map([...named, ...encoder]));
         await cases.checkLatents("text", path, { vae: join(golden.folder, "vae") });
       }

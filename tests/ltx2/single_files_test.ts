@@ -11,8 +11,10 @@ import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
   mapped,
+  prefixed,
   renamed,
   tensorsOf,
+  within,
   writeGguf,
   writeSafetensors,
 } from "../support/single_files.ts";
@@ -62,19 +64,17 @@ async function latentsOf(model: string, parts: ModelParts = {}): Promise<Float32
 
 /** The transformer under the original names. */
 function transformer(prefix: string): Map<string, Bytes> {
-  const tensors = renamed(tensorsOf(join(own, "transformer")), ORIGINAL_LTX2);
-  return mapped(tensors, (name, tensor) => [prefix + name, tensor]);
+  return prefixed(prefix, renamed(tensorsOf(join(own, "transformer")), ORIGINAL_LTX2));
 }
 
 /** As llama.cpp converts it: norms with the 1 that is added to their weights. */
 function gemma(): Map<string, Bytes> {
-  const prefix = "model.language_model.";
-  const plain = mapped(tensorsOf(join(own, "text_encoder")), (name, { shape, bytes, format }) => {
-    const short = name.slice(prefix.length);
-    if (!short.endsWith("norm.weight")) return [short, { shape, bytes, format }];
+  const text = within("model.language_model.", tensorsOf(join(own, "text_encoder")));
+  const plain = mapped(text, (name, { shape, bytes, format }) => {
+    if (!name.endsWith("norm.weight")) return [name, { shape, bytes, format }];
     const values = Float32Array.from(decodeElements(bytes as Uint8Array<ArrayBuffer>, "bf16"));
     const added = values.map((value) => value + 1);
-    return [short, { shape, format: "F32", bytes: new Uint8Array(added.buffer) }];
+    return [name, { shape, format: "F32", bytes: new Uint8Array(added.buffer) }];
   });
   return renamed(plain, LLAMA_CPP_GEMMA3);
 }

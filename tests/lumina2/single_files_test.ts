@@ -6,8 +6,8 @@ import { LLAMA_CPP_GEMMA3 } from "../../models/text_encoders/gemma3_config.ts";
 import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
-  type Bytes,
   mapped,
+  prefixed,
   renamed,
   tensorsOf,
   writeGguf,
@@ -19,8 +19,6 @@ const { golden } = cases;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 const original = () => renamed(tensorsOf(`${golden.folder}/transformer`), ORIGINAL_LUMINA2);
-const prefixed = (prefix: string, tensors: ReadonlyMap<string, Bytes>) =>
-  mapped(tensors, (name, tensor) => [prefix + name, tensor]);
 
 Deno.test({
   name:

@@ -11,7 +11,7 @@ import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   bytesOf,
-  mapped,
+  prefixed,
   renamed,
   tensorsOf,
   writeGguf,
@@ -35,13 +35,13 @@ Deno.test({
   fn: () =>
     withFolder({}, async (folder) => {
       const own = tensorsOf(`${golden.folder}/transformer`);
-      const text = mapped(
+      const text = prefixed(
+        "text_encoders.ovis_2.5.transformer.model.",
         tensorsOf(`${golden.folder}/text_encoder`),
-        (name, tensor) => [`text_encoders.ovis_2.5.transformer.model.${name}`, tensor],
       );
       for (const [i, transformer] of [original(), own].entries()) {
         const path = join(folder, `ovis_${i}.safetensors`);
-        const named = mapped(transformer, (name, x) => [`model.diffusion_model.${name}`, x]);
+        const named = prefixed("model.diffusion_model.", transformer);
         writeSafetensors(path, new Map([...named, ...text]));
         await cases.checkLatents("text", path, { vae: join(golden.folder, "vae") });
       }

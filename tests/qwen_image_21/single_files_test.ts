@@ -5,8 +5,8 @@ import { textRequest } from "../support/golden_request.ts";
 import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
-  type Bytes,
   mapped,
+  prefixed,
   renamed,
   tensorsOf,
   writeGguf,
@@ -20,10 +20,7 @@ const cases = new ImagePipelineCases(
 const { golden } = cases;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
-/** A component's tensors, `name` for those that `rename` gives one. */
-function component(folder: string, rename: (name: string) => string): Map<string, Bytes> {
-  return mapped(tensorsOf(`${golden.folder}/${folder}`), (name, tensor) => [rename(name), tensor]);
-}
+const component = (name: string) => tensorsOf(`${golden.folder}/${name}`);
 
 Deno.test({
   name:
@@ -35,9 +32,9 @@ Deno.test({
       writeSafetensors(
         path,
         new Map([
-          ...component("transformer", (name) => `model.diffusion_model.${name}`),
-          ...component("text_encoder", (name) => `text_encoders.qwen3vl_8b.transformer.${name}`),
-          ...component("vae", (name) => `vae.${name}`),
+          ...prefixed("model.diffusion_model.", component("transformer")),
+          ...prefixed("text_encoders.qwen3vl_8b.transformer.", component("text_encoder")),
+          ...prefixed("vae.", component("vae")),
         ]),
       );
       await cases.checkLatents("text", path, {});
@@ -51,13 +48,13 @@ Deno.test({
     withFolder({}, async (folder) => {
       const [model, encoder] = ["Qwen-Image-2.1-BF16", "Qwen3-VL-8B"]
         .map((name) => join(folder, `${name}.gguf`)) as [string, string];
-      writeGguf(model, component("transformer", (name) => name), "qwen_image");
-      const language = component(
-        "text_encoder",
-        (name) => name.replace("model.language_model.", ""),
+      writeGguf(model, component("transformer"), "qwen_image");
+      const text = mapped(
+        component("text_encoder"),
+        (name, tensor) => [name.replace("model.language_model.", ""), tensor],
       );
       const llama = renamed(
-        new Map([...language].filter(([name]) => !/visual\./.test(name))),
+        new Map([...text].filter(([name]) => !/visual\./.test(name))),
         LLAMA_CPP_QWEN,
       );
       writeGguf(encoder, llama, "qwen3vl");

@@ -11,7 +11,7 @@ import { textRequest } from "../support/golden_request.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { psnr } from "../support/pixels.ts";
 import { withFolder } from "../support/safetensors.ts";
-import { type Bytes, renamed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
+import { prefixed, renamed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
 
 const GOLDEN = new Golden("stable_diffusion_3/pipeline");
 const CALL = GOLDEN.call("turbo");
@@ -50,15 +50,17 @@ async function checkLatents(model: string, parts: ModelParts, steps: number): Pr
 
 Deno.test("a file with the transformer, T5 and the autoencoder of SD 3.5, as ComfyUI joins them, gives diffusers' latents", () =>
   withFolder({}, async (folder) => {
-    const all = new Map<string, Bytes>();
-    for (const [name, tensor] of TRANSFORMER()) all.set(`model.diffusion_model.${name}`, tensor);
-    for (const [name, tensor] of tensorsOf(join(GOLDEN.folder, "text_encoder_3"))) {
-      all.set(`text_encoders.t5xxl.transformer.${name}`, tensor);
-    }
+    const t5 = tensorsOf(join(GOLDEN.folder, "text_encoder_3"));
     const vae = renamed(tensorsOf(join(GOLDEN.folder, "vae")), originalKlLayout(2));
-    for (const [name, tensor] of vae) all.set(`first_stage_model.${name}`, tensor);
     const path = join(folder, "sd3.5_large_turbo.safetensors");
-    writeSafetensors(path, all);
+    writeSafetensors(
+      path,
+      new Map([
+        ...prefixed("model.diffusion_model.", TRANSFORMER()),
+        ...prefixed("text_encoders.t5xxl.transformer.", t5),
+        ...prefixed("first_stage_model.", vae),
+      ]),
+    );
     await checkLatents(path, CLIPS, 4);
   }));
 

@@ -104,6 +104,17 @@ export function mapped(
   return new Map([...tensors].map(([name, tensor]) => change(name, tensor)));
 }
 
+/** With `prefix` before every name. */
+export function prefixed(prefix: string, tensors: ReadonlyMap<string, Bytes>): Map<string, Bytes> {
+  return mapped(tensors, (name, tensor) => [prefix + name, tensor]);
+}
+
+/** Those whose names begin with `prefix`, without it. */
+export function within(prefix: string, tensors: ReadonlyMap<string, Bytes>): Map<string, Bytes> {
+  const own = [...tensors].filter(([name]) => name.startsWith(prefix));
+  return new Map(own.map(([name, tensor]) => [name.slice(prefix.length), tensor]));
+}
+
 /** ggml's numbers of types. */
 const TYPES = new Map([...GGML_TYPES].map(([number, [name]]) => [name.toUpperCase(), number]));
 

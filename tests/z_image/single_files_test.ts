@@ -11,7 +11,7 @@ import { encodeGguf, type GgufTensor } from "../support/gguf.ts";
 import { assertClose, Golden } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { withFolder } from "../support/safetensors.ts";
-import { type Bytes, tensorsOf, writeSafetensors } from "../support/single_files.ts";
+import { type Bytes, prefixed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
 import { openTestDevice } from "../support/model_run.ts";
 
 const golden = new Golden("z_image/pipeline");
@@ -67,13 +67,11 @@ function originalVaeName(name: string): string {
 
 Deno.test("a file with Z-Image's transformer, text encoder and autoencoder gives diffusers' latents", () =>
   withFolder({}, async (folder) => {
-    const all = new Map<string, Bytes>();
-    for (const [name, tensor] of original(tensorsOf(`${golden.folder}/transformer`))) {
-      all.set(`model.diffusion_model.${name}`, tensor);
-    }
-    for (const [name, tensor] of tensorsOf(`${golden.folder}/text_encoder`)) {
-      all.set(`text_encoders.qwen3_4b.transformer.model.${name}`, tensor);
-    }
+    const text = tensorsOf(`${golden.folder}/text_encoder`);
+    const all = new Map([
+      ...prefixed("model.diffusion_model.", original(tensorsOf(`${golden.folder}/transformer`))),
+      ...prefixed("text_encoders.qwen3_4b.transformer.model.", text),
+    ]);
     for (const [name, tensor] of tensorsOf(`${golden.folder}/vae`)) {
       const isProjection = /attentions\.0\.to_.*weight$/.test(name);
       const shape = isProjection ? [...tensor.shape, 1, 1] : tensor.shape;
