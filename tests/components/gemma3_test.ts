@@ -1,48 +1,11 @@
 /** The Gemma 3 text encoder against the reference. */
 import assert from "node:assert/strict";
 import { parseConfig } from "../../models/config.ts";
-import { gemma3Embeddings, gemma3Encoder } from "../../models/text_encoders/gemma3.ts";
 import { GEMMA3_CONFIG } from "../../models/text_encoders/gemma3_config.ts";
-import { assertClose, Golden, rowsOf } from "../support/golden.ts";
-import { checkCalls, ModelRun } from "../support/model_run.ts";
+import { checkGemmaStates } from "../support/gemma_states.ts";
 
-Deno.test("gemma3Encoder() gives all states of gemma3/tiny, beyond the window of its layers too, without what fills a text up", async (t) => {
-  const golden = new Golden("gemma3/tiny");
-  using checkpoint = golden.checkpoint();
-  const config = parseConfig(GEMMA3_CONFIG, golden.config(), "config.json");
-  const unused = await checkCalls(t, golden, checkpoint, async (device, weights, call) => {
-    const lengths = call.args["lengths"] as number[];
-    const rows = Math.max(...lengths);
-    // What comes after a text is not seen by it.
-    const ids = lengths.flatMap((length, i) => [
-      ...Array.from(golden.tensor(call.name, `ids${i}`).data),
-      ...new Array<number>(rows - length).fill(3),
-    ]);
-    const embeddings = {
-      shape: [lengths.length, rows, config.hidden_size],
-      data: gemma3Embeddings(config, weights, ids),
-    };
-    using run = await ModelRun.prepare(device, weights, { embeddings }, (graph, inputs) => {
-      const states = gemma3Encoder(graph, config, weights.root, inputs["embeddings"]!);
-      return Object.fromEntries(states.map((state, i) => [`states${i}`, state]));
-    });
-    await run.run();
-    for (const [i, length] of lengths.entries()) {
-      const expected = golden.tensor(call.name, `states${i}`);
-      for (let layer = 0; layer <= config.num_hidden_layers; layer++) {
-        const all = await run.read(`states${layer}`);
-        const own = rowsOf(
-          { shape: all.shape.slice(1), data: rowsOf(all, i, i + 1).data },
-          0,
-          length,
-        );
-        const { data } = rowsOf(expected, layer, layer + 1);
-        assertClose(`states ${layer} of ${i}`, own, { shape: own.shape, data }, 1e-4);
-      }
-    }
-  });
-  assert.deepEqual(unused, []);
-});
+Deno.test("gemma3Encoder() gives all states of gemma3/tiny, beyond the window of its layers too, without what fills a text up", (t) =>
+  checkGemmaStates(t, "gemma3/tiny", GEMMA3_CONFIG));
 
 Deno.test("GEMMA3_CONFIG takes positions from where either version of transformers writes them, and names what does not fit", () => {
   const parse = (json: object) => parseConfig(GEMMA3_CONFIG, json, "config.json");

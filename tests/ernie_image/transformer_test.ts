@@ -7,40 +7,22 @@ import {
   ernieImageTransformer,
   timestepTable,
 } from "../../models/families/ernie_image/transformer.ts";
-import { assertClose, Golden } from "../support/golden.ts";
-import { checkCalls, ModelRun } from "../support/model_run.ts";
+import { checkTransformer, gridOf } from "../support/transformer_run.ts";
 
-Deno.test("ernieImageTransformer() gives the outputs of ernie_image/tiny, whose widths fill no vector", async (t) => {
-  const golden = new Golden("ernie_image/tiny");
-  using checkpoint = golden.checkpoint();
-  const config = parseConfig(ERNIE_IMAGE_TRANSFORMER_CONFIG, golden.config(), "config.json");
-  const unused = await checkCalls(t, golden, checkpoint, async (device, weights, call) => {
-    const { name, args } = call;
-    const grid = { rows: args["rows"] as number, columns: args["columns"] as number };
-    const inputs = {
-      sample: golden.tensor(name, "latents"),
-      states: golden.tensor(name, "states"),
-      step: { shape: [1], data: [1], dtype: "u32" as const },
-    };
-    using run = await ModelRun.prepare(device, weights, inputs, (graph, tensors) => {
-      const { sample, states, step } = tensors;
-      // The second row of the table, to see that a step finds its own.
-      const timesteps = [500, args["timestep"] as number];
-      return {
-        output: ernieImageTransformer(graph, config, weights.root, {
-          context: ernieImageContext(config, weights.root, states!),
-          sample: sample!,
-          grid,
-          times: timestepTable(graph, config, weights.root, timesteps),
-          step: step!,
-        }),
-      };
-    });
-    await run.run();
-    assertClose(name, await run.read("output"), golden.tensor(name, "output"), 2e-4);
-  });
-  assert.deepEqual(unused, []);
-});
+Deno.test("ernieImageTransformer() gives the outputs of ernie_image/tiny, whose widths fill no vector", (t) =>
+  checkTransformer(
+    t,
+    "ernie_image/tiny",
+    ERNIE_IMAGE_TRANSFORMER_CONFIG,
+    (config, { graph, weights, latents, states, step, args }) =>
+      ernieImageTransformer(graph, config, weights, {
+        context: ernieImageContext(config, weights, states),
+        sample: latents,
+        grid: gridOf(args),
+        times: timestepTable(graph, config, weights, [500, args["timestep"] as number]),
+        step,
+      }),
+  ));
 
 Deno.test("ERNIE_IMAGE_TRANSFORMER_CONFIG names what does not fit", () => {
   const parse = (json: object) => parseConfig(ERNIE_IMAGE_TRANSFORMER_CONFIG, json, "config.json");

@@ -12,42 +12,26 @@ import {
   timestepTable,
 } from "../../models/families/lumina2/transformer.ts";
 import { rearrange } from "../../models/rearrange.ts";
-import { assertClose, Golden } from "../support/golden.ts";
-import { checkCalls, ModelRun } from "../support/model_run.ts";
+import { checkTransformer } from "../support/transformer_run.ts";
 
-Deno.test("lumina2Transformer() gives the outputs of lumina2/tiny, whose widths fill no vector", async (t) => {
-  const golden = new Golden("lumina2/tiny");
-  using checkpoint = golden.checkpoint();
-  const config = parseConfig(LUMINA2_TRANSFORMER_CONFIG, golden.config(), "config.json");
-  const unused = await checkCalls(t, golden, checkpoint, async (device, weights, call) => {
-    const { name, args } = call;
-    const latents = golden.tensor(name, "latents");
-    const [, , height, width] = latents.shape as [number, number, number, number];
-    const grid = { rows: height / PATCH_SIDE, columns: width / PATCH_SIDE };
-    const sides = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
-    const inputs = {
-      latents,
-      states: golden.tensor(name, "states"),
-      step: { shape: [1], data: [1], dtype: "u32" as const },
-    };
-    using run = await ModelRun.prepare(device, weights, inputs, (graph, tensors) => {
-      const { latents, states, step } = tensors;
-      // The second row of the table, to see that a step finds its own.
+Deno.test("lumina2Transformer() gives the outputs of lumina2/tiny, whose widths fill no vector", (t) =>
+  checkTransformer(
+    t,
+    "lumina2/tiny",
+    LUMINA2_TRANSFORMER_CONFIG,
+    (config, { graph, weights, latents, states, step, args }) => {
+      const sides = { y: latents.dim(2) / PATCH_SIDE, i: PATCH_SIDE, j: PATCH_SIDE };
       const timesteps = [0.75, args["timestep"] as number];
-      const output = lumina2Transformer(graph, config, weights.root, {
-        context: lumina2Context(graph, config, weights.root, states!),
-        sample: rearrange(latents!, "1 c (y i) (x j) -> 1 (y x) (i j c)", sides),
-        grid,
-        times: timestepTable(graph, config, weights.root, timesteps),
-        step: step!,
+      const output = lumina2Transformer(graph, config, weights, {
+        context: lumina2Context(graph, config, weights, states),
+        sample: rearrange(latents, "1 c (y i) (x j) -> 1 (y x) (i j c)", sides),
+        grid: { rows: sides.y, columns: latents.dim(3) / PATCH_SIDE },
+        times: timestepTable(graph, config, weights, timesteps),
+        step,
       });
-      return { output: rearrange(output, "1 (y x) (i j c) -> 1 c (y i) (x j)", sides) };
-    });
-    await run.run();
-    assertClose(name, await run.read("output"), golden.tensor(name, "output"), 2e-4);
-  });
-  assert.deepEqual(unused, []);
-});
+      return rearrange(output, "1 (y x) (i j c) -> 1 c (y i) (x j)", sides);
+    },
+  ));
 
 Deno.test("LUMINA2_TRANSFORMER_CONFIG names what does not fit", () => {
   const parse = (json: object) => parseConfig(LUMINA2_TRANSFORMER_CONFIG, json, "config.json");

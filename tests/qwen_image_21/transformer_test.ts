@@ -7,43 +7,23 @@ import {
   qwenImage21Transformer,
   timestepTable,
 } from "../../models/families/qwen_image_21/transformer.ts";
-import { assertClose, Golden } from "../support/golden.ts";
-import { checkCalls, ModelRun } from "../support/model_run.ts";
+import { checkTransformer, gridOf } from "../support/transformer_run.ts";
 
-Deno.test("qwenImage21Transformer() gives the outputs of qwen_image_21/tiny, whose widths fill no vector", async (t) => {
-  const golden = new Golden("qwen_image_21/tiny");
-  using checkpoint = golden.checkpoint();
-  const config = parseConfig(QWEN_IMAGE_21_TRANSFORMER_CONFIG, golden.config(), "config.json");
-  const unused = await checkCalls(t, golden, checkpoint, async (device, weights, call) => {
-    const { name, args } = call;
-    const grid = { rows: args["rows"] as number, columns: args["columns"] as number };
-    const inputs = {
-      sample: golden.tensor(name, "latents"),
-      states: golden.tensor(name, "states"),
-      step: { shape: [1], data: [1], dtype: "u32" as const },
-    };
-    using run = await ModelRun.prepare(device, weights, inputs, (graph, tensors) => {
-      const { sample, states, step } = tensors;
-      // The second row of the table, to see that a step finds its own.
-      const timesteps = [500, 1000 * (args["time"] as number)];
-      return {
-        output: qwenImage21Transformer(graph, config, weights.root, {
-          context: [
-            qwenImage21Context(graph, config, weights.root, { segments: [{ tokens: states! }] }),
-          ],
-          place: states!.dim(1),
-          sample: sample!,
-          grid,
-          times: timestepTable(graph, config, weights.root, timesteps),
-          step: step!,
-        }),
-      };
-    });
-    await run.run();
-    assertClose(name, await run.read("output"), golden.tensor(name, "output"), 2e-4);
-  });
-  assert.deepEqual(unused, []);
-});
+Deno.test("qwenImage21Transformer() gives the outputs of qwen_image_21/tiny, whose widths fill no vector", (t) =>
+  checkTransformer(
+    t,
+    "qwen_image_21/tiny",
+    QWEN_IMAGE_21_TRANSFORMER_CONFIG,
+    (config, { graph, weights, latents, states, step, args }) =>
+      qwenImage21Transformer(graph, config, weights, {
+        context: [qwenImage21Context(graph, config, weights, { segments: [{ tokens: states }] })],
+        place: states.dim(1),
+        sample: latents,
+        grid: gridOf(args),
+        times: timestepTable(graph, config, weights, [500, 1000 * (args["time"] as number)]),
+        step,
+      }),
+  ));
 
 Deno.test("QWEN_IMAGE_21_TRANSFORMER_CONFIG names what does not fit", () => {
   const parse = (json: object) =>

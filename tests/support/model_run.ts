@@ -1,6 +1,5 @@
 /** A traced model on a device, for tests. */
 import {
-  type Checkpoint,
   copyTo,
   type Device,
   type DeviceOptions,
@@ -15,6 +14,7 @@ import {
   runSequence,
   type Target,
   type Tensor,
+  type TensorSource,
   Weights,
 } from "../../runtime/mod.ts";
 import { finishGraph } from "../../runtime/program/program.ts";
@@ -163,13 +163,13 @@ export class ModelRun implements Disposable {
 export async function checkCalls(
   t: Deno.TestContext,
   golden: Golden,
-  checkpoint: Checkpoint,
+  source: TensorSource,
   check: (device: Device, weights: Weights, call: GoldenCall) => Promise<void>,
   calls: readonly GoldenCall[] = golden.calls,
   options: DeviceOptions = {},
 ): Promise<readonly string[]> {
   const device = await openTestDevice(options);
-  const weights = new Weights(checkpoint);
+  const weights = new Weights(source);
   try {
     for (const call of calls) await t.step(call.name, () => check(device, weights, call));
     return weights.unused;
