@@ -93,24 +93,21 @@ Deno.test("hunyuanVideo15Encoder() and -Decoder() give moments and pixels of an 
   using checkpoint = golden.checkpoint();
   const unused = await checkCalls(t, golden, checkpoint, async (device, weights, { name }) => {
     const given = (tensor: string) => channelsLast(golden.tensor(name, tensor));
-    const moments = await code(
-      device,
-      weights,
-      given("video"),
-      4,
-      (graph, chunk, stream) =>
-        hunyuanVideo15Encoder(graph, config(golden), weights.root, chunk, stream),
-    );
-    assertClose("moments", moments, given("moments"), 2e-4);
-    const pixels = await code(
-      device,
-      weights,
-      given("latents"),
-      1,
-      (graph, chunk, stream) =>
-        hunyuanVideo15Decoder(graph, config(golden), weights.root, chunk, stream),
-    );
-    assertClose("pixels", pixels, given("pixels"), 2e-4);
+    for (
+      const [from, to, step, coder] of [
+        ["video", "moments", 4, hunyuanVideo15Encoder],
+        ["latents", "pixels", 1, hunyuanVideo15Decoder],
+      ] as const
+    ) {
+      const coded = await code(
+        device,
+        weights,
+        given(from),
+        step,
+        (graph, chunk, stream) => coder(graph, config(golden), weights.root, chunk, stream),
+      );
+      assertClose(to, coded, given(to), 2e-4);
+    }
   });
   assert.deepEqual(unused, []);
 });

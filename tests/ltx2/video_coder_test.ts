@@ -1,6 +1,9 @@
 /** LTX-2's video autoencoder against the reference. */
 import { strict as assert } from "node:assert";
-import { LTX2_VIDEO_VAE_CONFIG } from "../../models/autoencoders/ltx2/video_config.ts";
+import {
+  LTX2_VIDEO_VAE_CONFIG,
+  type Ltx2VideoVaeConfig,
+} from "../../models/autoencoders/ltx2/video_config.ts";
 import {
   ltx2VideoDecoder,
   ltx2VideoEncoder,
@@ -12,16 +15,50 @@ import { addTile, scaleTile, tilesOf } from "../../models/autoencoders/tiling.ts
 import { ltx2Frames, traceLtx2Encoder } from "../../models/pipeline/ltx2_coders.ts";
 import type { VideoSize } from "../../models/pipeline/video_coders.ts";
 import type { Work } from "../../models/pipeline/work.ts";
-import { elementwise, Weights } from "../../runtime/mod.ts";
+import { type Device, type DeviceOptions, elementwise, Weights } from "../../runtime/mod.ts";
 import { psnr } from "../support/pixels.ts";
 import { code, runSession } from "../support/coder_run.ts";
 import { parseConfig } from "../../models/config.ts";
-import { assertClose, Golden, transpose } from "../support/golden.ts";
+import { assertClose, Golden, transpose, type Values } from "../support/golden.ts";
 import { checkCalls, ModelRun, openTestDevice } from "../support/model_run.ts";
 
 /** [batch, channels, frames, height, width] of the reference to [batch, frames, height, width, channels]. */
 const TO_CHANNELS_LAST = [0, 2, 3, 4, 1];
 const TO_CHANNELS_FIRST = [0, 4, 1, 2, 3];
+
+interface Vae {
+  readonly config: Ltx2VideoVaeConfig;
+  readonly weights: Weights;
+}
+
+/** Pixels of latents, both as the reference has them. */
+async function decoded(device: Device, { config, weights }: Vae, latents: Values): Promise<Values> {
+  const z = transpose(latents, TO_CHANNELS_LAST);
+  using run = await ModelRun.prepare(device, weights, { z }, (graph, { z }) => ({
+    pixels: ltx2VideoDecoder(graph, config, weights.root, z!),
+  }));
+  await run.run();
+  return transpose(await run.read("pixels"), TO_CHANNELS_FIRST);
+}
+
+/** Opens a golden's autoencoder. */
+async function withVae(
+  name: string,
+  use: (device: Device, vae: Vae, golden: Golden) => Promise<void>,
+  options: DeviceOptions = {},
+): Promise<void> {
+  const device = await openTestDevice(options);
+  const golden = new Golden(`ltx2_coders/${name}`);
+  const config = parseConfig(LTX2_VIDEO_VAE_CONFIG, golden.config(), "config.json");
+  using checkpoint = golden.checkpoint();
+  const weights = new Weights(checkpoint);
+  try {
+    await use(device, { config, weights }, golden);
+  } finally {
+    weights.destroy();
+    device.destroy();
+  }
+}
 
 for (const name of ["video-tiny", "video-unlike", "video-wide"]) {
   Deno.test(`ltx2VideoEncoder() and ltx2VideoDecoder() give the latents and pixels of ${name}`, async (t) => {
@@ -43,12 +80,7 @@ for (const name of ["video-tiny", "video-unlike", "video-wide"]) {
         }
         return;
       }
-      const z = transpose(golden.tensor(call.name, "z"), TO_CHANNELS_LAST);
-      using run = await ModelRun.prepare(device, weights, { z }, (graph, { z }) => ({
-        pixels: ltx2VideoDecoder(graph, config, weights.root, z!),
-      }));
-      await run.run();
-      const pixels = transpose(await run.read("pixels"), TO_CHANNELS_FIRST);
+      const pixels = await decoded(device, { config, weights }, golden.tensor(call.name, "z"));
       assertClose(`${name} ${call.name}`, pixels, golden.tensor(call.name, "pixels"), 1e-4);
     });
     assert.deepEqual(unused, []);
@@ -69,51 +101,27 @@ const IS_FAST = !Deno.env.has("DENOISE_SLOW");
 
 Deno.test("ltx2VideoDecoder() keeps 40 dB where factors are rounded to f16; with DENOISE_SLOW", {
   ignore: IS_FAST,
-}, async () => {
-  const device = await openTestDevice({ schedule: "gpu", operands: "f16" });
-  const golden = new Golden("ltx2_coders/video-wide");
-  const config = parseConfig(LTX2_VIDEO_VAE_CONFIG, golden.config(), "config.json");
-  using checkpoint = golden.checkpoint();
-  const weights = new Weights(checkpoint);
-  try {
-    const z = transpose(golden.tensor("decode", "z"), TO_CHANNELS_LAST);
-    using run = await ModelRun.prepare(device, weights, { z }, (graph, { z }) => ({
-      pixels: ltx2VideoDecoder(graph, config, weights.root, z!),
-    }));
-    await run.run();
-    const pixels = transpose(await run.read("pixels"), TO_CHANNELS_FIRST);
+}, () =>
+  withVae("video-wide", async (device, vae, golden) => {
+    const pixels = await decoded(device, vae, golden.tensor("decode", "z"));
     const unit = (values: ArrayLike<number>) =>
       Float32Array.from(values, (value) => Math.min(1, Math.max(0, (value + 1) / 2)));
     const decibels = psnr(unit(pixels.data), unit(golden.tensor("decode", "pixels").data));
     assert.ok(decibels > 40, `${decibels} dB`);
-  } finally {
-    weights.destroy();
-    device.destroy();
-  }
-});
+  }, { schedule: "gpu", operands: "f16" }));
 
 /** What a decoder gives for latents, [frames, height, width, channels]. */
 type Decode = (size: VideoSize, latents: Float32Array) => Promise<Float32Array>;
 
-async function withDecoder(
+function withDecoder(
   use: (decode: Decode, golden: Golden) => Promise<void>,
   name = "video-tiny",
 ): Promise<void> {
-  const device = await openTestDevice();
-  const golden = new Golden(`ltx2_coders/${name}`);
-  const config = parseConfig(LTX2_VIDEO_VAE_CONFIG, golden.config(), "config.json");
-  using checkpoint = golden.checkpoint();
-  const vae = { config, weights: new Weights(checkpoint) };
-  try {
-    await vae.weights.upload(device);
-    await use(
+  return withVae(name, (device, vae, golden) =>
+    use(
       (size, latents) => code(device, vae.weights, latents, ltx2Frames(vae, size).decoder),
       golden,
-    );
-  } finally {
-    vae.weights.destroy();
-    device.destroy();
-  }
+    ));
 }
 
 for (const name of ["video-tiny", "video-unlike"]) {
@@ -174,14 +182,8 @@ Deno.test("ltx2Frames() decodes every tile and span of time as if it were the wh
     assertClose("tiles", { shape, data: actual }, { shape, data: expected }, 1e-5);
   }));
 
-Deno.test("traceLtx2Encoder() gives the reference's latents of an image, normalised", async () => {
-  const device = await openTestDevice();
-  const golden = new Golden("ltx2_coders/video-tiny");
-  const config = parseConfig(LTX2_VIDEO_VAE_CONFIG, golden.config(), "config.json");
-  using checkpoint = golden.checkpoint();
-  const vae = { config, weights: new Weights(checkpoint) };
-  try {
-    await vae.weights.upload(device);
+Deno.test("traceLtx2Encoder() gives the reference's latents of an image, normalised", () =>
+  withVae("video-tiny", async (device, vae, golden) => {
     const { shape, data } = transpose(golden.tensor("image", "video"), TO_CHANNELS_LAST);
     const [, , height, width] = shape as [number, number, number, number];
     const size = { frames: 1, height: height / 32, width: width / 32, tileSide: 3 };
@@ -205,8 +207,4 @@ Deno.test("traceLtx2Encoder() gives the reference's latents of an image, normali
     });
     const expected = transpose(golden.tensor("image", "normalised"), TO_CHANNELS_LAST);
     assertClose("latents", { shape: expected.shape, data: latents }, expected, 1e-4);
-  } finally {
-    vae.weights.destroy();
-    device.destroy();
-  }
-});
+  }));

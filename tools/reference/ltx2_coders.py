@@ -51,12 +51,12 @@ WIDE = dict(
 )  # fmt: skip
 
 
-def build_video(config, dtype):
+def build_coder(kind, config, dtype):
     def build(folder, seed):
-        vae = randomise(AutoencoderKLLTX2Video(**config), seed)
+        vae = randomise(kind(**config), seed)
         rng = generator(seed + 9)
-        vae.latents_mean.copy_(normal(rng, config["latent_channels"], std=0.3))
-        vae.latents_std.copy_(normal(rng, config["latent_channels"], mean=1.0, std=0.1))
+        vae.latents_mean.copy_(normal(rng, *vae.latents_mean.shape, std=0.3))
+        vae.latents_std.copy_(normal(rng, *vae.latents_std.shape, mean=1.0, std=0.1))
         vae.to(dtype).save_pretrained(folder)
         keep_seed(folder, vae, seed)
 
@@ -88,18 +88,6 @@ AUDIO = dict(
     mid_block_add_attention=False, num_res_blocks=1,
 )  # fmt: skip
 AUDIO_WIDE = dict(AUDIO, base_channels=128, latent_channels=8, mel_bins=64, ch_mult=(1, 2, 2))
-
-
-def build_audio(config, dtype):
-    def build(folder, seed):
-        vae = randomise(AutoencoderKLLTX2Audio(**config), seed)
-        rng = generator(seed + 9)
-        vae.latents_mean.copy_(normal(rng, config["base_channels"], std=0.3))
-        vae.latents_std.copy_(normal(rng, config["base_channels"], mean=1.0, std=0.1))
-        vae.to(dtype).save_pretrained(folder)
-        keep_seed(folder, vae, seed)
-
-    return build
 
 
 def audio_calls(frames):
@@ -205,19 +193,19 @@ F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 # name -> (description, seed, build, calls)
 GOLDENS = {
     "video-tiny": (
-        "AutoencoderKLLTX2Video with the ways of LTX-2, float32", 900, build_video(TINY, F32),
+        "AutoencoderKLLTX2Video with the ways of LTX-2, float32", 900, build_coder(AutoencoderKLLTX2Video, TINY, F32),
         video_calls({"image": (1, 64, 96), "clip": (17, 64, 64)}, {"decode": (3, 2, 2)}),
     ),
     "video-unlike": (
-        "AutoencoderKLLTX2Video with other ways, causal, bfloat16", 910, build_video(UNLIKE, BF16),
+        "AutoencoderKLLTX2Video with other ways, causal, bfloat16", 910, build_coder(AutoencoderKLLTX2Video, UNLIKE, BF16),
         video_calls({"clip": (9, 64, 64)}, {"decode": (2, 2, 2)}),
     ),
     "video-wide": (
-        "AutoencoderKLLTX2Video with wide levels, bfloat16", 920, build_video(WIDE, BF16),
+        "AutoencoderKLLTX2Video with wide levels, bfloat16", 920, build_coder(AutoencoderKLLTX2Video, WIDE, BF16),
         video_calls({"image": (1, 32, 48)}, {"decode": (2, 2, 3)}),
     ),
-    "audio-tiny": ("AutoencoderKLLTX2Audio, float32", 930, build_audio(AUDIO, F32), audio_calls(6)),
-    "audio-wide": ("AutoencoderKLLTX2Audio with wide levels, bfloat16", 940, build_audio(AUDIO_WIDE, BF16), audio_calls(3)),
+    "audio-tiny": ("AutoencoderKLLTX2Audio, float32", 930, build_coder(AutoencoderKLLTX2Audio, AUDIO, F32), audio_calls(6)),
+    "audio-wide": ("AutoencoderKLLTX2Audio with wide levels, bfloat16", 940, build_coder(AutoencoderKLLTX2Audio, AUDIO_WIDE, BF16), audio_calls(3)),
     "vocoder-tiny": (
         "LTX2Vocoder, float32", 950, build_vocoder(LTX2Vocoder, PLAIN, F32), vocoder_calls(LTX2Vocoder, 21),
     ),

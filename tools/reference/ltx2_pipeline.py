@@ -36,7 +36,7 @@ import common
 from common import Call, generator, make_goldens, normal
 from gemma3 import text_encoder
 from ltx2 import CONNECTORS, TINY, TINY23, connectors, transformer
-from ltx2_coders import AUDIO, EXTENDED, PLAIN, UPSAMPLER, build_audio, build_upsampler, build_video, build_vocoder
+from ltx2_coders import AUDIO, EXTENDED, PLAIN, UPSAMPLER, build_coder, build_upsampler, build_vocoder
 from ltx2_coders import TINY as VIDEO_TINY
 from qwen_image import picture, quiet
 from seeded import with_weights
@@ -83,8 +83,8 @@ def components(folder, seed, is_later):
         shutil.copy(OUT / "gemma" / name, folder / "tokenizer" / name)
     kind, config = (LTX2VocoderWithBWE, EXTENDED) if is_later else (LTX2Vocoder, PLAIN)
     coders = {
-        "vae": (AutoencoderKLLTX2Video, build_video(VIDEO, torch.bfloat16)),
-        "audio_vae": (AutoencoderKLLTX2Audio, build_audio(AUDIO, torch.bfloat16)),
+        "vae": (AutoencoderKLLTX2Video, build_coder(AutoencoderKLLTX2Video, VIDEO, torch.bfloat16)),
+        "audio_vae": (AutoencoderKLLTX2Audio, build_coder(AutoencoderKLLTX2Audio, AUDIO, torch.bfloat16)),
         "vocoder": (kind, build_vocoder(kind, config, torch.bfloat16)),
     }
     coders = {name: coder(folder / name, seed + 3 + i, *of) for i, (name, of) in enumerate(coders.items())}
