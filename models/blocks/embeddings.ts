@@ -93,6 +93,22 @@ export function angleConstants(
   };
 }
 
+/** Of a model that knows so many positions along each axis. */
+export function rotaryConstantsWithin(
+  lengths: readonly number[],
+  ...[graph, name, positions, axisDims, theta]: Parameters<typeof rotaryConstants>
+): Rotation {
+  const outside = positions.find((token) => token.some((place, axis) => place >= lengths[axis]!));
+  if (outside) {
+    throw new RangeError(
+      `Cannot place a token at ${outside.join(", ")}: the model knows ${
+        lengths.join(", ")
+      } positions. Ask for a smaller size, or less text`,
+    );
+  }
+  return rotaryConstants(graph, name, positions, axisDims, theta);
+}
+
 export function rotaryConstants(
   graph: Graph,
   name: string,

@@ -8,7 +8,6 @@ import {
   gather,
   type Graph,
   rmsNorm,
-  type RmsNormOptions,
   rope,
   type Rotation,
   slice,
@@ -17,7 +16,8 @@ import {
 } from "../../../runtime/mod.ts";
 import { takeVectors } from "../../blocks/double_stream.ts";
 import { angleConstants, unitTimestep } from "../../blocks/embeddings.ts";
-import { gluLayer, linearLayer, linearLayers, wideAttention } from "../../blocks/layers.ts";
+import { gatedBlock } from "../../blocks/gated_block.ts";
+import { linearLayer, linearLayers, wideAttention } from "../../blocks/layers.ts";
 import { hiddenSize } from "../../config.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { rearrange } from "../../rearrange.ts";
@@ -142,7 +142,6 @@ function marked(
   return elementwise("x + mark", { x, mark: gather(table, row).reshape(1, 1, dim) });
 }
 
-/** x + gate · norm(attention(norm(x))), then the same with the feed-forward. */
 function ideogram4Block(
   config: Ideogram4TransformerConfig,
   weights: WeightScope,
@@ -153,26 +152,12 @@ function ideogram4Block(
   const dim = hiddenSize(config);
   const rows = BLOCK_MODULATION.length;
   const modulation = linearLayer(weights, "adaln_modulation", condition, rows * dim);
-  const vectors = takeVectors(modulation.reshape(rows, 1, dim))(BLOCK_MODULATION);
-  const norm = (
-    name: string,
-    input: Tensor,
-    options: Pick<RmsNormOptions, "scale" | "gate" | "residual">,
-  ) =>
-    rmsNorm(input, {
-      weight: weights.tensor(x.graph, `${name}.weight`, [dim]),
-      eps: config.norm_eps,
-      name,
-      ...options,
-    });
-  const h = norm("attention_norm1", x, { scale: vectors.scale_msa });
-  const attended = ideogram4Attention(config, weights.scope("attention"), h, rotary);
-  const y = norm("attention_norm2", attended, { gate: vectors.gate_msa, residual: x });
-  const normed = norm("ffn_norm1", y, { scale: vectors.scale_mlp });
-  const ffn = weights.scope("feed_forward");
-  const hidden = gluLayer(ffn, ["w1", "w3"], normed, config.intermediate_size, "silu");
-  const fed = linearLayer(ffn, "w2", hidden, dim);
-  return norm("ffn_norm2", fed, { gate: vectors.gate_mlp, residual: y });
+  return gatedBlock(weights, x, {
+    eps: config.norm_eps,
+    hidden: config.intermediate_size,
+    attend: (h) => ideogram4Attention(config, weights.scope("attention"), h, rotary),
+    modulation: takeVectors(modulation.reshape(rows, 1, dim))(BLOCK_MODULATION),
+  });
 }
 
 /** The heads are wider than fused kernels of attention take. */

@@ -1,5 +1,6 @@
 /** Guidance, and the time that the transformer takes. Source: diffusers `Lumina2Pipeline`. */
 import { elementwise, slice } from "../../../runtime/mod.ts";
+import { unitTimestep } from "../../blocks/embeddings.ts";
 import { squares, sumOfRows } from "../../blocks/sums.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
@@ -7,11 +8,9 @@ import type { PipelineRequest } from "../../pipeline/types.ts";
 import { rearrange } from "../../rearrange.ts";
 import { PATCH_SIDE } from "./config.ts";
 
-const fround = Math.fround;
-
 /** How much of the noise is gone, 0 to 1, which runs against the scheduler's time. */
 export function elapsedTime(timestep: number): number {
-  return fround(1 - fround(timestep / 1000));
+  return Math.fround(1 - unitTimestep(timestep));
 }
 
 /** Whether the guided output gets the norm of the prompt's own. */

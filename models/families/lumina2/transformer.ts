@@ -9,14 +9,14 @@ import {
   gather,
   type Graph,
   rmsNorm,
-  type RmsNormOptions,
   type Rotation,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { rotaryConstants, timestepConstant } from "../../blocks/embeddings.ts";
-import { embeddingLayers, gluLayer, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import { rotaryConstantsWithin, timestepConstant } from "../../blocks/embeddings.ts";
+import { gatedBlock } from "../../blocks/gated_block.ts";
+import { embeddingLayers, linearLayer, linearLayers } from "../../blocks/layers.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
@@ -145,7 +145,7 @@ export function lumina2Transformer(
   return shares.share(result);
 }
 
-/** x + tanh(gate) · norm(attention(norm(x))), then the same with the feed-forward; blocks of text have no gates. */
+/** Blocks of text have no gates. */
 function lumina2Block(
   config: Lumina2TransformerConfig,
   weights: WeightScope,
@@ -153,27 +153,16 @@ function lumina2Block(
   place: Place,
   modulation?: BlockModulation,
 ): Tensor {
-  const { hidden_size: dim, norm_eps: eps } = config;
-  const norm = (
-    name: string,
-    input: Tensor,
-    options: Pick<RmsNormOptions, "scale" | "gate" | "residual">,
-  ) =>
-    rmsNorm(input, {
-      weight: weights.tensor(x.graph, `${name}.weight`, [dim]),
-      eps,
-      name,
-      ...options,
-    });
-  const h = norm(modulation ? "norm1.norm" : "norm1", x, { scale: modulation?.scale_msa });
-  const attended = lumina2Attention(config, weights.scope("attn"), h, place);
-  const y = norm("norm2", attended, { gate: modulation?.gate_msa, residual: x });
-
-  const normed = norm("ffn_norm1", y, { scale: modulation?.scale_mlp });
-  const ffn = weights.scope("feed_forward");
-  const hidden = gluLayer(ffn, ["linear_1", "linear_3"], normed, hiddenFeatures(config), "silu");
-  const fed = linearLayer(ffn, "linear_2", hidden, dim);
-  return norm("ffn_norm2", fed, { gate: modulation?.gate_mlp, residual: y });
+  return gatedBlock(weights, x, {
+    eps: config.norm_eps,
+    hidden: hiddenFeatures(config),
+    names: {
+      norms: [modulation ? "norm1.norm" : "norm1", "norm2"],
+      feedForward: ["linear_1", "linear_3", "linear_2"],
+    },
+    attend: (h) => lumina2Attention(config, weights.scope("attn"), h, place),
+    modulation,
+  });
 }
 
 /** Several queries attend with a key. */
@@ -212,13 +201,5 @@ function positionTables(
   { axes_dim_rope, axes_lens }: Lumina2TransformerConfig,
   tokens: readonly (readonly number[])[],
 ): Rotation {
-  const outside = tokens.find((token) => token.some((place, axis) => place >= axes_lens[axis]!));
-  if (outside) {
-    throw new RangeError(
-      `Cannot place a token at ${outside.join(", ")}: the model knows ${
-        axes_lens.join(", ")
-      } positions. Ask for a smaller size, or less text`,
-    );
-  }
-  return rotaryConstants(graph, name, tokens, axes_dim_rope, ROPE_THETA);
+  return rotaryConstantsWithin(axes_lens, graph, name, tokens, axes_dim_rope, ROPE_THETA);
 }

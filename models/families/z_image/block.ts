@@ -4,13 +4,13 @@ import {
   gather,
   type Graph,
   rmsNorm,
-  type RmsNormOptions,
   type Rotation,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { gluLayer, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import { gatedBlock } from "../../blocks/gated_block.ts";
+import { linearLayer, linearLayers } from "../../blocks/layers.ts";
 import { ALL_TOKENS, type TokenSplit } from "../../sharing/token_split.ts";
 import { hiddenFeatures, type ZImageTransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
@@ -37,7 +37,6 @@ export function embedImage(
   return concat([embedded, gather(pad, zeros)], 1);
 }
 
-/** x + gate · norm(attention(norm(x))), then the same with the feed-forward. */
 export function zImageBlock(
   config: BlockSizes,
   weights: WeightScope,
@@ -46,27 +45,12 @@ export function zImageBlock(
   modulation?: BlockModulation,
   split: TokenSplit = ALL_TOKENS,
 ): Tensor {
-  const { dim, norm_eps: eps } = config;
-  const norm = (
-    name: string,
-    input: Tensor,
-    options: Pick<RmsNormOptions, "scale" | "gate" | "residual">,
-  ) =>
-    rmsNorm(input, {
-      weight: weights.tensor(x.graph, `${name}.weight`, [dim]),
-      eps,
-      name,
-      ...options,
-    });
-  const h = norm("attention_norm1", x, { scale: modulation?.scale_msa });
-  const attended = zImageAttention(config, weights.scope("attention"), h, rotary, split);
-  const y = norm("attention_norm2", attended, { gate: modulation?.gate_msa, residual: x });
-
-  const normed = norm("ffn_norm1", y, { scale: modulation?.scale_mlp });
-  const hidden = hiddenFeatures(config);
-  const ffn = weights.scope("feed_forward");
-  const fed = linearLayer(ffn, "w2", gluLayer(ffn, ["w1", "w3"], normed, hidden, "silu"), dim);
-  return norm("ffn_norm2", fed, { gate: modulation?.gate_mlp, residual: y });
+  return gatedBlock(weights, x, {
+    eps: config.norm_eps,
+    hidden: hiddenFeatures(config),
+    attend: (h) => zImageAttention(config, weights.scope("attention"), h, rotary, split),
+    modulation,
+  });
 }
 
 function zImageAttention(

@@ -3,7 +3,7 @@
  * Source: diffusers `ZImageTransformer2DModel`, `_pad_with_ids` and `patchify_and_embed`.
  */
 import type { Graph, Rotation, Tensor } from "../../../runtime/mod.ts";
-import { rotaryConstants } from "../../blocks/embeddings.ts";
+import { rotaryConstantsWithin } from "../../blocks/embeddings.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { PATCH_SIDE, type ZImageTransformerConfig } from "./config.ts";
 import { rearrange } from "../../rearrange.ts";
@@ -37,15 +37,7 @@ export function positionTables(
   { axes_dims, axes_lens, rope_theta }: ZImageTransformerConfig,
   tokens: readonly (readonly number[])[],
 ): Rotation {
-  const outside = tokens.find((token) => token.some((place, axis) => place >= axes_lens[axis]!));
-  if (outside) {
-    throw new RangeError(
-      `Cannot place a token at ${outside.join(", ")}: the model knows ${
-        axes_lens.join(", ")
-      } positions. Ask for a smaller size, or less text`,
-    );
-  }
-  return rotaryConstants(graph, name, tokens, axes_dims, rope_theta);
+  return rotaryConstantsWithin(axes_lens, graph, name, tokens, axes_dims, rope_theta);
 }
 
 /** Patches, [1, patches, 4·channels], of latents, [1, height, width, channels]; each holds (row, column, channel). */
