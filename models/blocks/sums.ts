@@ -17,3 +17,10 @@ export function sumOfRows(x: Tensor): Tensor {
 export function sumOfAll(x: Tensor): Tensor {
   return sumOfRows(sumOfRows(x).reshape(1, 1, x.dim(1)));
 }
+
+/** The variance of all elements of [1, m, n], less its divisor, which is the same for all of a size. */
+export function squaredSpread(x: Tensor): Tensor {
+  const scalars = { size: x.size };
+  const mean = elementwise("s / size", { s: sumOfAll(x) }, { scalars });
+  return sumOfAll(squares(elementwise("x - m", { x, m: mean })));
+}

@@ -5,7 +5,7 @@
  */
 import { combine, concat, elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
 import type { DeviceTensor } from "../../../runtime/mod.ts";
-import { squares, sumOfAll } from "../../blocks/sums.ts";
+import { squaredSpread } from "../../blocks/sums.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Ltx2TransformerConfig } from "./config.ts";
@@ -136,8 +136,8 @@ export function ltx2CombinedGuidance(
           x,
           y: guided,
           r: slice(settings, 2, at, at + 1),
-          p: variance(plain),
-          q: variance(guided),
+          p: squaredSpread(plain),
+          q: squaredSpread(guided),
           s: sigma,
         }, { scalars: { least: 1e-30 }, name: "guided" });
       });
@@ -148,11 +148,4 @@ export function ltx2CombinedGuidance(
 
 function estimate(x: Tensor, velocity: Tensor, sigma: Tensor): Tensor {
   return elementwise("x - s * v", { x, v: velocity, s: sigma });
-}
-
-/** Less its divisor, which is the same for all. */
-function variance(x: Tensor): Tensor {
-  const scalars = { size: x.size };
-  const mean = elementwise("s / size", { s: sumOfAll(x) }, { scalars });
-  return sumOfAll(squares(elementwise("x - m", { x, m: mean })));
 }

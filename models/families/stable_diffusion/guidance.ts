@@ -1,6 +1,6 @@
 /** Guidance of Stable Diffusion: its spread, and what models that were distilled with it see. */
-import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
-import { squares, sumOfAll } from "../../blocks/sums.ts";
+import { elementwise, slice } from "../../../runtime/mod.ts";
+import { squaredSpread } from "../../blocks/sums.ts";
 import { classifierFree, type CombinedGuidance, type Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 
@@ -51,18 +51,12 @@ export const RESCALED_GUIDANCE: CombinedGuidance = {
     });
     const factor = elementwise("1.0 - share + share * sqrt(p / max(q, 1e-30))", {
       share: slice(settings, 2, 1, 2),
-      p: variance(positive!),
-      q: variance(guided),
+      p: squaredSpread(positive!),
+      q: squaredSpread(guided),
     });
     return elementwise("x * factor", { x: guided, factor }, { name: "guided" });
   },
 };
-
-function variance(x: Tensor): Tensor {
-  const scalars = { size: x.size };
-  const mean = elementwise("s / size", { s: sumOfAll(x) }, { scalars });
-  return sumOfAll(squares(elementwise("x - m", { x, m: mean })));
-}
 
 /** Sines, then cosines, of the scale. Source: `StableDiffusionPipeline.get_guidance_scale_embedding`. */
 export function guidanceEmbedding(scale: number, dim: number): Float32Array {
