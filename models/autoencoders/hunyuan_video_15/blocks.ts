@@ -7,15 +7,14 @@ import {
   elementwise,
   gather,
   type Graph,
-  linear,
-  rmsNorm,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { wideAttention } from "../../blocks/layers.ts";
 import { rearrange } from "../../rearrange.ts";
-import type { Stream } from "../wan/blocks.ts";
+import { withEdges } from "../edges.ts";
+import { type BlockLayers, groupMeans, norm, pointwiseConv, type Stream } from "../wan/blocks.ts";
 import type { ChunkFrame } from "../wan/history.ts";
 
 /** Below this a logit hides its key. */
@@ -34,7 +33,8 @@ export function edgeConv(
   const shape = [outChannels, x.dim(-1), 3, 3, 3];
   const weight = scope.tensor(x.graph, "weight", shape, "channels-last");
   const before = stream.place === "next" ? 0 : 2;
-  return stream.history.convolve(stream.place, scope.path, 2, withEdges(x, before), weight, {
+  const seen = withEdges(x, { before, after: 0, beyond: "repeat", name: "with edges" });
+  return stream.history.convolve(stream.place, scope.path, 2, seen, weight, {
     bias: scope.tensor(x.graph, "bias", [outChannels]),
     frontPadding: 0,
     name,
@@ -42,89 +42,13 @@ export function edgeConv(
   });
 }
 
-const places = new WeakMap<Graph, Map<string, Tensor>>();
-
-function withEdges(x: Tensor, before: number): Tensor {
-  const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
-  const [rows, columns] = [height + 2, width + 2];
-  const count = before + frames;
-  const key = [count, frames, height, width].join();
-  const known = places.get(x.graph) ?? new Map<string, Tensor>();
-  places.set(x.graph, known);
-  const values = () => {
-    const clamp = (place: number, size: number) => Math.min(Math.max(place, 0), size - 1);
-    return Uint32Array.from({ length: count * rows * columns }, (_, i) => {
-      const frame = clamp(Math.floor(i / (rows * columns)) - before, frames);
-      const row = clamp(Math.floor(i / columns) % rows - 1, height);
-      return (frame * height + row) * width + clamp(i % columns - 1, width);
-    });
-  };
-  const indices = known.get(key) ??
-    x.graph.constant(`edges ${key}`, [count * rows * columns], "u32", values);
-  known.set(key, indices);
-  return gather(x.reshape(-1, channels), indices, { name: "with edges" })
-    .reshape(1, count, rows, columns, channels);
-}
-
-function gammaOf(weights: WeightScope, x: Tensor): Tensor {
-  return weights.tensor(x.graph, "gamma", [x.dim(-1), 1, 1, 1]).reshape(x.dim(-1));
-}
-
-/** x / max(‖x‖₂, 1e-12) · √C · gamma over the channels, then SiLU. */
-export function normSilu(weights: WeightScope, name: string, x: Tensor): Tensor {
-  const weight = gammaOf(weights.scope(name), x);
-  return rmsNorm(x, { weight, eps: 1e-12, kind: "l2", activation: "silu", name });
-}
-
-function pointwise(
-  weights: WeightScope,
-  name: string,
-  x: Tensor,
-  outChannels: number,
-  residual?: Tensor,
-): Tensor {
-  const scope = weights.scope(name);
-  const weight = scope.tensor(x.graph, "weight", [outChannels, x.dim(-1), 1, 1, 1])
-    .reshape(outChannels, x.dim(-1));
-  const bias = scope.tensor(x.graph, "bias", [outChannels]);
-  return linear(x, weight, { bias, name, ...(residual ? { residual } : {}) });
-}
-
-function residualBlock(
-  stream: Stream,
-  weights: WeightScope,
-  x: Tensor,
-  outChannels: number,
-): Tensor {
-  const shortcut = x.dim(-1) === outChannels
-    ? x
-    : pointwise(weights, "conv_shortcut", x, outChannels);
-  const h = edgeConv(stream, weights, "conv1", normSilu(weights, "norm1", x), outChannels);
-  return edgeConv(stream, weights, "conv2", normSilu(weights, "norm2", h), outChannels, shortcut);
-}
-
-export function residualBlocks(
-  stream: Stream,
-  weights: WeightScope,
-  x: Tensor,
-  outChannels: number,
-  count: number,
-): Tensor {
-  for (let i = 0; i < count; i++) {
-    const scope = weights.scope("resnets").scope(i);
-    x = x.graph.scope(`resnets.${i}`, () => residualBlock(stream, scope, x, outChannels));
-  }
-  return x;
-}
-
 /** Every place of a frame sees its own frame and those before it, whose keys and values stay on the device. */
 function attentionBlock(stream: Stream, weights: WeightScope, x: Tensor): Tensor {
   const { graph } = x;
   const [, , height, width, channels] = x.shape as [number, number, number, number, number];
   const tokens = height * width;
-  const weight = gammaOf(weights.scope("norm"), x);
-  const normed = rmsNorm(x, { weight, eps: 1e-12, kind: "l2" }).reshape(1, tokens, channels);
-  const project = (name: string) => pointwise(weights, name, normed, channels);
+  const normed = norm(weights.scope("norm"), x, 3).reshape(1, tokens, channels);
+  const project = (name: string) => pointwiseConv(stream, weights, name, normed, channels);
   const [query, key, value] = [project("to_q"), project("to_k"), project("to_v")];
   const { chunk, place, history } = stream;
   const seen = (name: string, own: Tensor) => {
@@ -140,7 +64,8 @@ function attentionBlock(stream: Stream, weights: WeightScope, x: Tensor): Tensor
   const hidden = chunk && place === "next" ? laterKeys(graph, chunk, tokens) : undefined;
   const attended = wideAttention(query, keys, values, { hidden });
   const residual = x.reshape(...normed.shape);
-  return pointwise(weights, "proj_out", attended, channels, residual).reshape(...x.shape);
+  return pointwiseConv(stream, weights, "proj_out", attended, channels, residual)
+    .reshape(...x.shape);
 }
 
 /** f32 [frames, 1, 1]: what `valueOf` gives for each frame and the chunk's own. */
@@ -170,28 +95,14 @@ function laterKeys(graph: Graph, chunk: ChunkFrame, tokens: number): Tensor {
   return elementwise("h + z", { h: later.reshape(-1, 1), z: none }).reshape(1, 1, -1);
 }
 
-export function midBlock(stream: Stream, weights: WeightScope, x: Tensor): Tensor {
-  const { graph } = x;
-  const resnet = (i: number, input: Tensor) =>
-    graph.scope(
-      `resnets.${i}`,
-      () => residualBlock(stream, weights.scope("resnets").scope(i), input, input.dim(-1)),
-    );
-  const first = resnet(0, x);
-  const attended = graph.scope(
-    "attentions.0",
-    () => attentionBlock(stream, weights.scope("attentions").scope(0), first),
-  );
-  return resnet(1, attended);
-}
+/** What differs from Wan's blocks. */
+export const HUNYUAN_VIDEO_15_LAYERS: BlockLayers = { convolve: edgeConv, attend: attentionBlock };
 
 /** Means of neighbouring channels, [..., channels]. */
 export function channelMeans(x: Tensor, channels: number): Tensor {
   const group = x.dim(-1) / channels;
   if (group === 1) return x;
-  const mean = x.graph.constant("mean", [1, group], "f32", new Float32Array(group).fill(1 / group));
-  return linear(x.reshape(-1, group), mean, { name: "channel means" })
-    .reshape(...x.shape.slice(0, -1), channels);
+  return groupMeans(x, group, "channel means").reshape(...x.shape.slice(0, -1), channels);
 }
 
 /** y + x, whose channels are repeated to those of y, each beside its copies. */

@@ -1,15 +1,13 @@
 /** Encoder and decoder of HunyuanVideo 1.5's autoencoder, a latent frame at a time. */
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import { requireEncoder } from "../require_encoder.ts";
-import type { Stream } from "../wan/blocks.ts";
+import { midBlock, normSilu, residualBlocks, type Stream } from "../wan/blocks.ts";
 import {
   addRepeated,
   channelMeans,
   downsample,
   edgeConv,
-  midBlock,
-  normSilu,
-  residualBlocks,
+  HUNYUAN_VIDEO_15_LAYERS as LAYERS,
   upsample,
 } from "./blocks.ts";
 import { type HunyuanVideo15VaeConfig, levelSteps } from "./config.ts";
@@ -28,12 +26,15 @@ export function hunyuanVideo15Decoder(
     "decoder",
     () => addRepeated(edgeConv(stream, decoder, "conv_in", latents, widths[0]!), latents),
   );
-  x = graph.scope("decoder.mid_block", () => midBlock(stream, decoder.scope("mid_block"), x));
+  x = graph.scope(
+    "decoder.mid_block",
+    () => midBlock(stream, decoder.scope("mid_block"), x, LAYERS),
+  );
   const down = Math.log2(config.spatial_compression_ratio);
   widths.forEach((width, level) => {
     x = graph.scope(`decoder.up_blocks.${level}`, () => {
       const block = decoder.scope("up_blocks").scope(level);
-      const h = residualBlocks(stream, block, x, width, config.layers_per_block + 1);
+      const h = residualBlocks(stream, block, x, width, config.layers_per_block + 1, LAYERS);
       if (level >= down) return h;
       const temporal = level < Math.log2(config.temporal_compression_ratio);
       const scope = block.scope("upsamplers").scope(0);
@@ -61,14 +62,17 @@ export function hunyuanVideo15Encoder(
   widths.forEach((width, level) => {
     x = graph.scope(`encoder.down_blocks.${level}`, () => {
       const block = encoder.scope("down_blocks").scope(level);
-      const h = residualBlocks(stream, block, x, width, config.layers_per_block);
+      const h = residualBlocks(stream, block, x, width, config.layers_per_block, LAYERS);
       const { spatial, temporal } = levelSteps(config, level);
       if (!spatial) return h;
       const scope = block.scope("downsamplers").scope(0);
       return downsample(stream, scope, h, widths[level + 1]!, temporal);
     });
   });
-  x = graph.scope("encoder.mid_block", () => midBlock(stream, encoder.scope("mid_block"), x));
+  x = graph.scope(
+    "encoder.mid_block",
+    () => midBlock(stream, encoder.scope("mid_block"), x, LAYERS),
+  );
   const moments = 2 * config.latent_channels;
   const shortcut = channelMeans(x, moments);
   return graph.scope(

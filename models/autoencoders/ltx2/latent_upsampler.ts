@@ -18,7 +18,7 @@ import {
 import { convolutionLayer } from "../../blocks/layers.ts";
 import { refuse } from "../../config.ts";
 import { rearrange } from "../../rearrange.ts";
-import { sharedConstant } from "./shared_constant.ts";
+import { sharedConstant } from "../shared_constant.ts";
 
 /** How many times larger, and then smaller, each scale makes a side. */
 const RATIOS: ReadonlyMap<number, readonly [up: number, down: number]> = new Map([

@@ -1,6 +1,6 @@
 /** Filters along time, of rows [length, channels]: each is a product of a band of taps with pieces that overlap. */
 import { concat, gather, matmul, slice, type Tensor } from "../../../runtime/mod.ts";
-import { sharedConstant } from "./shared_constant.ts";
+import { sharedConstant } from "../shared_constant.ts";
 
 /** About how many results a product has. */
 const RESULTS = 64;

@@ -6,17 +6,16 @@ import {
   causalConv3d,
   concat,
   elementwise,
-  gather,
   layerNorm,
-  linear,
   rmsNorm,
   slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { rearrange } from "../../rearrange.ts";
+import { withEdges } from "../edges.ts";
+import { groupMeans, pointwiseConv } from "../wan/blocks.ts";
 import type { FrameMemory, PiecePlace } from "./frame_memory.ts";
-import { sharedConstant } from "./shared_constant.ts";
 import type { DownLevel, UpLevel } from "./video_config.ts";
 
 /** What convolutions see where there is nothing. */
@@ -31,31 +30,6 @@ export interface Surroundings {
 }
 
 type Five = [number, number, number, number, number];
-
-/** Frames and pixels that a map with mirrored edges is made of; the first and the last frame may stand still. */
-function mirrorIndices(x: Tensor, before: number, after: number): Tensor {
-  const [, frames, height, width] = x.shape as Five;
-  const mirrored = (place: number, size: number) =>
-    place < 0 ? -place : place >= size ? 2 * (size - 1) - place : place;
-  const shape = [before + frames + after, height + 2, width + 2] as const;
-  const key = `mirrored ${before}+${frames}+${after}x${height}x${width}`;
-  return sharedConstant(x.graph, key, {
-    shape,
-    dtype: "u32",
-    values: () => {
-      const indices = new Uint32Array(shape[0] * shape[1] * shape[2]);
-      let to = 0;
-      for (let f = 0; f < shape[0]; f++) {
-        const frame = Math.min(frames - 1, Math.max(0, f - before));
-        for (let i = 0; i < shape[1]; i++) {
-          const row = frame * height + mirrored(i - 1, height);
-          for (let j = 0; j < shape[2]; j++) indices[to++] = row * width + mirrored(j - 1, width);
-        }
-      }
-      return indices;
-    },
-  });
-}
 
 /** Convolution of 3 x 3 x 3 that keeps the size; of a piece that is not the last it lacks the frames that see the next piece. */
 export function convolve(
@@ -90,10 +64,7 @@ export function convolve(
         `Cannot mirror the edges of ${height}x${width} latents: two along each side are needed; ask for a larger size`,
       );
     }
-    const mirrored = gather(x.reshape(-1, channels), mirrorIndices(x, before, after), {
-      name: `${name} input`,
-    });
-    const seen = mirrored.reshape(1, ...mirrored.shape);
+    const seen = withEdges(x, { before, after, beyond: "reflect", name: `${name} input` });
     const y = causalConv3d(seen, weight, { ...options, ...(kept && { cache: kept }) });
     memory?.remember(place, scope.path, 2, seen);
     return y;
@@ -139,12 +110,7 @@ export function residualBlock(
       weight: norm.tensor(graph, "weight", [channels]),
       bias: norm.tensor(graph, "bias", [channels]),
     });
-    const scope = weights.scope("conv_shortcut");
-    const weight = scope.tensor(graph, "weight", [outChannels, channels, 1, 1, 1]);
-    shortcut = linear(normed, weight.reshape(outChannels, channels), {
-      bias: scope.tensor(graph, "bias", [outChannels]),
-      name: "conv_shortcut",
-    });
+    shortcut = pointwiseConv({}, weights, "conv_shortcut", normed, outChannels);
   }
   const h = convolve(around, weights, "conv1", normSilu(x), outChannels);
   const own = beside(around, `${weights.path} shortcut`, 2, shortcut);
@@ -182,9 +148,7 @@ export function downsample(
   const fold = (y: Tensor) =>
     rearrange(y, "1 (f t) (y i) (x j) c -> 1 f y x (c t i j)", { t, i, j });
   const folded = fold(padded);
-  const group = folded.dim(-1) / channels;
-  const mean = x.graph.constant("mean", [1, group], "f32", new Float32Array(group).fill(1 / group));
-  const residual = linear(folded.reshape(-1, group), mean, { name: "shortcut" });
+  const residual = groupMeans(folded, folded.dim(-1) / channels, "shortcut");
   const y = fold(convolve(around, weights, "conv", padded, channels / cells));
   return elementwise("a + b", { a: y, b: residual.reshape(...y.shape) }, { name: "downsample" });
 }
@@ -210,13 +174,4 @@ export function upsample(
   const b = own.reshape(-1, 1, own.dim(-1));
   const a = y.reshape(-1, repeats, own.dim(-1));
   return elementwise("a + b", { a, b }, { name: "upsample" }).reshape(...y.shape);
-}
-
-/** Folds pixel patches into channels, in the order (channel, column, row). */
-export function foldPatches(x: Tensor, size: number): Tensor {
-  return rearrange(x, "1 f (y i) (x j) c -> 1 f y x (c j i)", { i: size, j: size });
-}
-
-export function unfoldPatches(x: Tensor, size: number): Tensor {
-  return rearrange(x, "1 f y x (c j i) -> 1 f (y i) (x j) c", { i: size, j: size });
 }

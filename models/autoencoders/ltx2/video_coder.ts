@@ -2,15 +2,14 @@
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import { elementwise, slice } from "../../../runtime/mod.ts";
 import { requireEncoder } from "../require_encoder.ts";
+import { foldPatches, unfoldPatches } from "../wan/blocks.ts";
 import {
   convolve,
   downsample,
-  foldPatches,
   normSilu,
   residualBlock,
   residualBlocks,
   type Surroundings,
-  unfoldPatches,
   upsample,
 } from "./video_blocks.ts";
 import { downLevels, type Ltx2VideoVaeConfig, upLevels } from "./video_config.ts";

@@ -13,7 +13,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { sharedConstant } from "./shared_constant.ts";
+import { sharedConstant } from "../shared_constant.ts";
 import { downsampleRows, hannFilter, upsampleRows } from "./time_filters.ts";
 import {
   extensionNet,

@@ -55,11 +55,12 @@ export function causalConv(
 }
 
 export function pointwiseConv(
-  { isFlat }: Stream,
+  { isFlat }: Pick<Stream, "isFlat">,
   weights: WeightScope,
   name: string,
   x: Tensor,
   outChannels: number,
+  residual?: Tensor,
 ): Tensor {
   const scope = weights.scope(name);
   const inChannels = x.dim(-1);
@@ -68,48 +69,76 @@ export function pointwiseConv(
     outChannels,
     inChannels,
   );
-  return linear(x, weight, { bias: scope.tensor(x.graph, "bias", [outChannels]), name });
+  const bias = scope.tensor(x.graph, "bias", [outChannels]);
+  return linear(x, weight, { bias, name, ...(residual ? { residual } : {}) });
 }
 
-/** x / max(‖x‖₂, 1e-12) · √C · gamma over the channels, then SiLU. */
-export function normSilu(weights: WeightScope, name: string, x: Tensor): Tensor {
-  const gamma = weights.scope(name).tensor(x.graph, "gamma", [x.dim(-1), 1, 1, 1]).reshape(
-    x.dim(-1),
-  );
-  return rmsNorm(x, { weight: gamma, eps: 1e-12, kind: "l2", activation: "silu", name });
+const NORM = { eps: 1e-12, kind: "l2" } as const;
+
+/** x / max(‖x‖₂, 1e-12) · √C · gamma over the channels, whose weights have so many further `axes`. */
+export function norm(weights: WeightScope, x: Tensor, axes: 2 | 3): Tensor {
+  return rmsNorm(x, { weight: gammaOf(weights, x, axes), ...NORM });
 }
+
+/** The norm of a residual block, then SiLU. */
+export function normSilu(weights: WeightScope, name: string, x: Tensor): Tensor {
+  const weight = gammaOf(weights.scope(name), x, 3);
+  return rmsNorm(x, { weight, ...NORM, activation: "silu", name });
+}
+
+function gammaOf(weights: WeightScope, x: Tensor, axes: 2 | 3): Tensor {
+  const channels = x.dim(-1);
+  const shape = [channels, ...new Array<number>(axes).fill(1)];
+  return weights.tensor(x.graph, "gamma", shape).reshape(channels);
+}
+
+/** What differs in autoencoders whose blocks are like Wan's. */
+export interface BlockLayers {
+  readonly convolve: typeof causalConv;
+  attend(stream: Stream, weights: WeightScope, x: Tensor): Tensor;
+}
+
+const WAN_LAYERS: BlockLayers = {
+  convolve: causalConv,
+  attend: (_, weights, x) => attentionBlock(weights, x),
+};
 
 export function residualBlock(
   stream: Stream,
   weights: WeightScope,
   x: Tensor,
   outChannels: number,
+  { convolve }: BlockLayers = WAN_LAYERS,
 ): Tensor {
   const shortcut = x.dim(-1) === outChannels
     ? x
     : pointwiseConv(stream, weights, "conv_shortcut", x, outChannels);
-  const h = causalConv(stream, weights, "conv1", normSilu(weights, "norm1", x), outChannels);
-  return causalConv(stream, weights, "conv2", normSilu(weights, "norm2", h), outChannels, shortcut);
+  const h = convolve(stream, weights, "conv1", normSilu(weights, "norm1", x), outChannels);
+  return convolve(stream, weights, "conv2", normSilu(weights, "norm2", h), outChannels, shortcut);
 }
 
+export function residualBlocks(
+  stream: Stream,
+  weights: WeightScope,
+  x: Tensor,
+  outChannels: number,
+  count: number,
+  layers?: BlockLayers,
+): Tensor {
+  let h = x;
+  for (let i = 0; i < count; i++) {
+    const scope = weights.scope("resnets").scope(i);
+    h = x.graph.scope(`resnets.${i}`, () => residualBlock(stream, scope, h, outChannels, layers));
+  }
+  return h;
+}
+
+/** Its kernels have no time: it sees one frame. */
 export function attentionBlock(weights: WeightScope, x: Tensor): Tensor {
-  const { graph } = x;
   const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
-  const gamma = weights.scope("norm").tensor(graph, "gamma", [channels, 1, 1]).reshape(channels);
-  const normed = rmsNorm(x, { weight: gamma, eps: 1e-12, kind: "l2" }).reshape(
-    frames,
-    height * width,
-    channels,
-  );
-  const project = (name: string, input: Tensor, outChannels: number, residual?: Tensor) => {
-    const scope = weights.scope(name);
-    const weight = scope.tensor(graph, "weight", [outChannels, channels, 1, 1]).reshape(
-      outChannels,
-      channels,
-    );
-    const bias = scope.tensor(graph, "bias", [outChannels]);
-    return linear(input, weight, { bias, name, ...(residual ? { residual } : {}) });
-  };
+  const normed = norm(weights.scope("norm"), x, 2).reshape(frames, height * width, channels);
+  const project = (name: string, input: Tensor, outChannels: number, residual?: Tensor) =>
+    pointwiseConv({ isFlat: true }, weights, name, input, outChannels, residual);
   const qkv = project("to_qkv", normed, 3 * channels);
   const [query, key, value] = [0, 1, 2].map((i) =>
     slice(qkv, -1, i * channels, (i + 1) * channels)
@@ -118,16 +147,21 @@ export function attentionBlock(weights: WeightScope, x: Tensor): Tensor {
   return project("proj", attended, channels, x.reshape(...normed.shape)).reshape(...x.shape);
 }
 
-export function midBlock(stream: Stream, weights: WeightScope, x: Tensor): Tensor {
+export function midBlock(
+  stream: Stream,
+  weights: WeightScope,
+  x: Tensor,
+  layers: BlockLayers = WAN_LAYERS,
+): Tensor {
   const { graph } = x;
   const resnet = (i: number, input: Tensor) =>
     graph.scope(
       `resnets.${i}`,
-      () => residualBlock(stream, weights.scope("resnets").scope(i), input, input.dim(-1)),
+      () => residualBlock(stream, weights.scope("resnets").scope(i), input, input.dim(-1), layers),
     );
   const attended = graph.scope(
     "attentions.0",
-    () => attentionBlock(weights.scope("attentions").scope(0), resnet(0, x)),
+    () => layers.attend(stream, weights.scope("attentions").scope(0), resnet(0, x)),
   );
   return resnet(1, attended);
 }
@@ -222,9 +256,14 @@ export function averageDown(
   const folded = permute(
     padded.reshape(frames / ft, ft, height / fs, fs, width / fs, fs, channels),
     [0, 2, 4, 6, 1, 3, 5],
-  ).reshape(-1, group);
+  );
+  return groupMeans(folded, group, "average_down").reshape(...shape);
+}
+
+/** The mean of every `group` neighbouring channels, [means, 1]. */
+export function groupMeans(x: Tensor, group: number, name: string): Tensor {
   const mean = x.graph.constant("mean", [1, group], "f32", new Float32Array(group).fill(1 / group));
-  return linear(folded, mean, { name: "average_down" }).reshape(...shape);
+  return linear(x.reshape(-1, group), mean, { name });
 }
 
 /** The parameter-free shortcut of a Wan 2.2 decoder level: channels of `x`, repeated, unfolded into space and time. */

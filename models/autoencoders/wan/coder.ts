@@ -11,6 +11,7 @@ import {
   normSilu,
   pointwiseConv,
   residualBlock,
+  residualBlocks,
   type Stream,
   unfoldPatches,
   upsample,
@@ -41,13 +42,7 @@ export function wanDecoder(
     const isTemporal = temporal[level] ?? false;
     x = graph.scope(`decoder.up_blocks.${level}`, () => {
       const block = decoder.scope("up_blocks").scope(level);
-      let h = x;
-      for (let i = 0; i <= config.num_res_blocks; i++) {
-        h = graph.scope(
-          `resnets.${i}`,
-          () => residualBlock(stream, block.scope("resnets").scope(i), h, outChannels),
-        );
-      }
+      const h = residualBlocks(stream, block, x, outChannels, config.num_res_blocks + 1);
       if (isLast) return h;
       if (!config.is_residual) {
         return upsample(stream, block.scope("upsamplers").scope(0), h, outChannels / 2, isTemporal);

@@ -1,4 +1,4 @@
-import type { DType, Graph, Shape, Tensor } from "../../../runtime/mod.ts";
+import type { DType, Graph, Shape, Tensor } from "../../runtime/mod.ts";
 
 const known = new WeakMap<Graph, Map<string, Tensor>>();
 
