@@ -100,13 +100,13 @@ export function clipImageEmbeds(
 }
 
 /** Files of transformers before 5, and towers with a projection, have it below `vision_model`. */
-function towerOf(weights: WeightScope): WeightScope {
-  const isBelow = weights.has(`vision_model.${CLASS_EMBEDDING}`);
+export function towerOf(weights: WeightScope, tensor = CLASS_EMBEDDING): WeightScope {
+  const isBelow = weights.has(`vision_model.${tensor}`);
   return isBelow ? weights.scope("vision_model") : weights;
 }
 
-function towerLayer(
-  config: ClipVisionConfig,
+export function towerLayer(
+  config: Parameters<typeof clipLayer>[0],
   tower: WeightScope,
   x: Tensor,
   layer: number,
@@ -118,8 +118,8 @@ function towerLayer(
   );
 }
 
-function patchEmbedding(
-  { patch_size: side, hidden_size: dim }: ClipVisionConfig,
+export function patchEmbedding(
+  { patch_size: side, hidden_size: dim }: Pick<ClipVisionConfig, "patch_size" | "hidden_size">,
   weights: WeightScope,
   pixels: Tensor,
 ): Tensor {

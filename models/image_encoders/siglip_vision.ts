@@ -14,11 +14,10 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
-import { affine, clipLayer } from "../blocks/clip_layer.ts";
-import { patchEmbeddingLayer } from "../blocks/layers.ts";
+import { affine } from "../blocks/clip_layer.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 import { headFits } from "../config.ts";
-import { rearrange } from "../rearrange.ts";
+import { patchEmbedding, towerLayer, towerOf } from "./clip_vision.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `SiglipVisionConfig`. */
 export const SIGLIP_VISION_CONFIG = z.object({
@@ -66,21 +65,15 @@ export function siglipVision(
   pixels: Tensor,
 ): Tensor {
   const { hidden_size: dim, layer_norm_eps: eps, patch_size: side } = config;
-  // Files of transformers before 5 have it below `vision_model`.
-  const model = weights.has(`vision_model.${POSITIONS}`) ? weights.scope("vision_model") : weights;
+  const model = towerOf(weights, POSITIONS);
   const embeddings = model.scope("embeddings");
   const count = patchesPerSide(config);
   const seen = [1, 2].reduce((x, axis) => slice(x, axis, 0, count * side), pixels);
-  const patches = rearrange(seen, "n (y i) (x j) c -> n (y x) (i j c)", { i: side, j: side });
-  const embedded = patchEmbeddingLayer(embeddings, "patch_embedding", patches, dim, {
-    channels: 3,
-    patch: [side, side],
-  });
+  const embedded = patchEmbedding(config, embeddings, seen);
   const positions = embeddings.tensor(graph, "position_embedding.weight", [count ** 2, dim]);
   let x = elementwise("x + p", { x: embedded, p: positions.reshape(1, -1, dim) });
   for (let layer = 0; layer < config.num_hidden_layers; layer++) {
-    const scope = model.scope("encoder").scope("layers").scope(layer);
-    x = graph.scope(`layers.${layer}`, () => clipLayer(config, scope, x, { causal: false }));
+    x = towerLayer(config, model, x, layer);
   }
   return layerNorm(x, { eps, ...affine(graph, model, "post_layernorm", dim) });
 }

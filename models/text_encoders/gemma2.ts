@@ -4,9 +4,8 @@ import { isObject, type JsonObject } from "../../hub/json_file.ts";
 import { f32, type GgufValue, type TensorSource } from "../../runtime/mod.ts";
 import type { ComponentFormat } from "../checkpoints/component_format.ts";
 import { Stated } from "../checkpoints/stated.ts";
-import { refuse } from "../config.ts";
 import { gemma3Embeddings, gemma3Encoder } from "./gemma3.ts";
-import { LLAMA_CPP_GEMMA3 } from "./gemma3_config.ts";
+import { checkGemma, GEMMA_SIZES, LLAMA_CPP_GEMMA3 } from "./gemma3_config.ts";
 import { languageConfig } from "./qwen3.ts";
 import { padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
@@ -29,15 +28,7 @@ export const GEMMA2_CONFIG = z.preprocess(
   z.object({
     model_type: z.literal("gemma2").default("gemma2"),
     vocab_size: z.int().positive().default(256000),
-    hidden_size: z.int().positive().default(2304),
-    intermediate_size: z.int().positive().default(9216),
-    num_hidden_layers: z.int().positive().max(1024).default(26),
-    num_attention_heads: z.int().positive().default(8),
-    num_key_value_heads: z.int().positive().default(4),
-    head_dim: z.int().positive().multipleOf(4).default(PUBLISHED_HEAD),
-    hidden_activation: z.literal("gelu_pytorch_tanh").default("gelu_pytorch_tanh"),
-    rms_norm_eps: z.number().positive().max(1).default(1e-6),
-    query_pre_attn_scalar: z.number().positive().default(256),
+    ...GEMMA_SIZES,
     sliding_window: z.int().positive().nullish().transform((value) => value ?? 4096),
     layer_types: z.array(z.enum(LAYER_TYPES)).nullish(),
     rope: z.object({
@@ -49,19 +40,7 @@ export const GEMMA2_CONFIG = z.preprocess(
     /** Ours: whether norms multiply by what their weights are above 1. */
     norms_from_one: z.boolean().default(true),
   }),
-).superRefine((config, context) => {
-  const { num_hidden_layers: count, layer_types: types } = config;
-  if (config.num_attention_heads % config.num_key_value_heads !== 0) {
-    refuse(context, "num_key_value_heads", "it must divide num_attention_heads");
-  }
-  if (types && types.length !== count) {
-    refuse(
-      context,
-      "layer_types",
-      `it must name all ${count} layers, and it names ${types.length}`,
-    );
-  }
-}).transform(({ rope: { rope_theta: theta }, layer_types, ...config }) => ({
+).superRefine(checkGemma).transform(({ rope: { rope_theta: theta }, layer_types, ...config }) => ({
   ...config,
   layer_types: layer_types ?? Array.from(
     { length: config.num_hidden_layers },

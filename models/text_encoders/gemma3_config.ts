@@ -32,37 +32,28 @@ const ROPE = z.object({
   factor: z.number().positive().optional(),
 });
 
-/** `config.json`: the language model, flat or in `text_config`. */
-export const GEMMA3_CONFIG = z.preprocess(
-  (json) => {
-    if (!isObject(json)) return json;
-    const text = isObject(json["text_config"]) ? json["text_config"] : json;
-    return { ...text, rope_parameters: ropeParameters(text) };
+/** Sizes of Gemma 2 and 3 alike. */
+export const GEMMA_SIZES = {
+  hidden_size: z.int().positive().default(2304),
+  intermediate_size: z.int().positive().default(9216),
+  num_hidden_layers: z.int().positive().max(1024).default(26),
+  num_attention_heads: z.int().positive().default(8),
+  num_key_value_heads: z.int().positive().default(4),
+  head_dim: z.int().positive().multipleOf(4).default(256),
+  hidden_activation: z.literal("gelu_pytorch_tanh").default("gelu_pytorch_tanh"),
+  rms_norm_eps: z.number().positive().max(1).default(1e-6),
+  query_pre_attn_scalar: z.number().positive().default(256),
+};
+
+export function checkGemma(
+  config: {
+    readonly num_hidden_layers: number;
+    readonly num_attention_heads: number;
+    readonly num_key_value_heads: number;
+    readonly layer_types?: readonly string[] | null | undefined;
   },
-  z.object({
-    model_type: z.literal("gemma3_text").default("gemma3_text"),
-    vocab_size: z.int().positive().default(262208),
-    hidden_size: z.int().positive().default(2304),
-    intermediate_size: z.int().positive().default(9216),
-    num_hidden_layers: z.int().positive().max(1024).default(26),
-    num_attention_heads: z.int().positive().default(8),
-    num_key_value_heads: z.int().positive().default(4),
-    head_dim: z.int().positive().multipleOf(4).default(256),
-    hidden_activation: z.literal("gelu_pytorch_tanh").default("gelu_pytorch_tanh"),
-    rms_norm_eps: z.number().positive().max(1).default(1e-6),
-    query_pre_attn_scalar: z.number().positive().default(256),
-    sliding_window: z.int().positive().nullish(),
-    sliding_window_pattern: z.int().positive().default(PATTERN),
-    layer_types: z.array(z.enum(LAYER_TYPES)).nullish(),
-    rope_parameters: z.object({ full_attention: ROPE, sliding_attention: ROPE }),
-    attention_bias: z.literal(false, "biases are not supported").default(false),
-    attn_logit_softcapping: z.null("capped logits are not supported").optional(),
-    use_bidirectional_attention: z.literal(false, "only causal attention is supported")
-      .nullish(),
-    /** Ours: whether norms multiply by what their weights are above 1. */
-    norms_from_one: z.boolean().default(true),
-  }),
-).superRefine((config, context) => {
+  context: z.RefinementCtx,
+): void {
   const { num_hidden_layers: count, layer_types: types } = config;
   if (config.num_attention_heads % config.num_key_value_heads !== 0) {
     refuse(context, "num_key_value_heads", "it must divide num_attention_heads");
@@ -74,7 +65,33 @@ export const GEMMA3_CONFIG = z.preprocess(
       `it must name all ${count} layers, and it names ${types.length}`,
     );
   }
-}).transform(({ rope_parameters, layer_types, sliding_window, ...config }) => ({
+}
+
+/** `config.json`: the language model, flat or in `text_config`. */
+export const GEMMA3_CONFIG = z.preprocess(
+  (json) => {
+    if (!isObject(json)) return json;
+    const text = isObject(json["text_config"]) ? json["text_config"] : json;
+    return { ...text, rope_parameters: ropeParameters(text) };
+  },
+  z.object({
+    model_type: z.literal("gemma3_text").default("gemma3_text"),
+    vocab_size: z.int().positive().default(262208),
+    ...GEMMA_SIZES,
+    sliding_window: z.int().positive().nullish(),
+    sliding_window_pattern: z.int().positive().default(PATTERN),
+    layer_types: z.array(z.enum(LAYER_TYPES)).nullish(),
+    rope_parameters: z.object({ full_attention: ROPE, sliding_attention: ROPE }),
+    attention_bias: z.literal(false, "biases are not supported").default(false),
+    attn_logit_softcapping: z.null("capped logits are not supported").optional(),
+    use_bidirectional_attention: z.literal(false, "only causal attention is supported")
+      .nullish(),
+    /** Ours: whether norms multiply by what their weights are above 1. */
+    norms_from_one: z.boolean().default(true),
+  }),
+).superRefine(checkGemma).transform((
+  { rope_parameters, layer_types, sliding_window, ...config },
+) => ({
   ...config,
   sliding_window: sliding_window ?? 4096,
   layer_types: layer_types ?? Array.from(
