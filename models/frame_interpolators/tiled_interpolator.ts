@@ -15,7 +15,7 @@ const OVERLAP = CONVOLUTIONS;
 /** Units at an edge inside the frame that are not used: a shorter motion brings nothing from beyond the edge. */
 const GUARD = OVERLAP / 4;
 
-export interface InterpolatedSize {
+interface InterpolatedSize {
   readonly height: number;
   readonly width: number;
   /** 0.5 finds larger motion in large frames. */

@@ -40,16 +40,11 @@ export const SIGLIP_VISION_CONFIG = z.object({
   { path: ["patch_size"], message: "it must not exceed image_size" },
 );
 
-export type SiglipVisionConfig = z.output<typeof SIGLIP_VISION_CONFIG>;
+type SiglipVisionConfig = z.output<typeof SIGLIP_VISION_CONFIG>;
 
 /** Patches along a side; what they do not fill is not seen. */
 function patchesPerSide({ image_size, patch_size }: SiglipVisionConfig): number {
   return Math.floor(image_size / patch_size);
-}
-
-/** States that the encoder gives for an image. */
-export function siglipTokenCount(config: SiglipVisionConfig): number {
-  return patchesPerSide(config) ** 2;
 }
 
 /** Pixels, 0 to 255, as the encoder takes them. */

@@ -36,7 +36,7 @@ import {
 import { placesOf, toPixels, type VideoFrames, type VideoSize } from "./video_coders.ts";
 import type { Work } from "./work.ts";
 
-export interface Ltx2VideoVae {
+interface Ltx2VideoVae {
   readonly config: Ltx2VideoVaeConfig;
   readonly weights: Weights;
 }
@@ -215,7 +215,7 @@ function joined(frames: readonly Float32Array[], frameSize: number): Float32Arra
   return all;
 }
 
-export interface Ltx2VideoEncoder {
+interface Ltx2VideoEncoder {
   readonly stage: Stage;
   /** Normalised, [frames, height, width, channels]; complete when `run` is. */
   readonly latents: DeviceTensor;

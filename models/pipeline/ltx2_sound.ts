@@ -7,12 +7,12 @@ import { ltx2Vocoder } from "../autoencoders/ltx2/vocoder.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import type { Work } from "./work.ts";
 
-export interface Ltx2SoundParts {
+interface Ltx2SoundParts {
   readonly audioVae: { readonly config: Ltx2AudioVaeConfig; readonly weights: Weights };
   readonly vocoder: { readonly config: Ltx2VocoderConfig; readonly weights: Weights };
 }
 
-export interface Ltx2Sound {
+interface Ltx2Sound {
   /** Programs that fill `input` belong to it. */
   readonly stage: Stage;
   /** Latents as the transformer has them, normalised and packed: [frames, features]. */

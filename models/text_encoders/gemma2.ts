@@ -49,7 +49,7 @@ export const GEMMA2_CONFIG = z.preprocess(
   rope: { full_attention: { theta, factor: 1 }, sliding_attention: { theta, factor: 1 } },
 }));
 
-export type Gemma2Config = z.output<typeof GEMMA2_CONFIG>;
+type Gemma2Config = z.output<typeof GEMMA2_CONFIG>;
 
 const SAMPLE = "layers.0.pre_feedforward_layernorm.weight";
 

@@ -49,7 +49,7 @@ export const LTX2_LATENT_UPSAMPLER_CONFIG = z.object({
   }
 });
 
-export type Ltx2LatentUpsamplerConfig = z.output<typeof LTX2_LATENT_UPSAMPLER_CONFIG>;
+type Ltx2LatentUpsamplerConfig = z.output<typeof LTX2_LATENT_UPSAMPLER_CONFIG>;
 
 /** How many times longer it makes the sides, and how many frames it makes of some. */
 export function upsamplerScale(

@@ -65,7 +65,7 @@ function checkNet(net: VocoderNet, prefix: string, context: z.RefinementCtx): vo
 }
 
 /** `vocoder/config.json` of `LTX2Vocoder`; defaults are those of the class. */
-export const LTX2_VOCODER_CONFIG = z.object({
+const LTX2_VOCODER_CONFIG = z.object({
   _class_name: z.literal("LTX2Vocoder").default("LTX2Vocoder"),
   in_channels: own.in_channels.default(128),
   hidden_channels: own.hidden_channels.default(1024),
@@ -85,7 +85,7 @@ export const LTX2_VOCODER_CONFIG = z.object({
 }).superRefine((config, context) => checkNet(config, "", context));
 
 /** `vocoder/config.json` of `LTX2VocoderWithBWE`; defaults are those of the class. */
-export const LTX2_EXTENDED_VOCODER_CONFIG = z.object({
+const LTX2_EXTENDED_VOCODER_CONFIG = z.object({
   _class_name: z.literal("LTX2VocoderWithBWE"),
   in_channels: own.in_channels.default(128),
   hidden_channels: own.hidden_channels.default(1536),

@@ -11,7 +11,7 @@ const SYSTEM = {
     "As an image editing expert, first analyze the content and attributes of the input image(s). Then, based on the user's editing instructions, clearly and precisely determine how to modify the given image(s), ensuring that only the specified parts are altered and all other aspects remain consistent with the original(s).",
 };
 
-export interface Template {
+interface Template {
   /** What stands before what the transformer sees. */
   readonly unseen: string;
   /** What it sees before the prompt. */

@@ -289,7 +289,7 @@ function traceKeys(
 }
 
 /** A frame whose sides are `scale` times shorter, in [-1, 1], by torch's bilinear filter, which sees four pixels. */
-export function smallerFrame(frame: Uint8Array, width: number, scale: number): Float32Array {
+function smallerFrame(frame: Uint8Array, width: number, scale: number): Float32Array {
   const height = frame.length / 3 / width;
   const [rows, columns] = [smallerPlaces(height, scale), smallerPlaces(width, scale)];
   const made = new Float32Array(rows.length * columns.length * 3);

@@ -15,15 +15,15 @@ import { type Ltx2TransformerConfig, type Modality, streamOf } from "./config.ts
 
 const EMBEDDING = 256;
 /** Vectors of a block's attention to its own kind, of its feed-forward, and of its queries to the prompt. */
-export const BLOCK_VECTORS = [
+const BLOCK_VECTORS = [
   ...["shift_msa", "scale_msa", "gate_msa", "shift_mlp", "scale_mlp", "gate_mlp"] as const,
   ...["shift_text", "scale_text", "gate_text"] as const,
 ] as const;
 /** Of video and sound where they see each other; scales come first here. */
-export const CROSS_VECTORS = ["scale_a2v", "shift_a2v", "scale_v2a", "shift_v2a"] as const;
-export const TEXT_VECTORS = ["shift", "scale"] as const;
+const CROSS_VECTORS = ["scale_a2v", "shift_a2v", "scale_v2a", "shift_v2a"] as const;
+const TEXT_VECTORS = ["shift", "scale"] as const;
 
-const MODALITIES = ["video", "audio"] as const;
+export const MODALITIES = ["video", "audio"] as const;
 
 /** Of a modality for all timesteps, [timesteps, rows · dim] each. */
 interface ModalityTimes<Table> {
@@ -169,8 +169,6 @@ export class StepModulation {
     return modality === "video" ? this.#tokenTimes : undefined;
   }
 }
-
-export { MODALITIES };
 
 /** Tables of a block, [rows, dim], added to those of timesteps, [rows, timesteps, dim]. */
 function added(table: Tensor, times: Tensor): Tensor {
