@@ -14,7 +14,14 @@ import {
 import { wideAttention } from "../../blocks/layers.ts";
 import { rearrange } from "../../rearrange.ts";
 import { withEdges } from "../edges.ts";
-import { type BlockLayers, groupMeans, norm, pointwiseConv, type Stream } from "../wan/blocks.ts";
+import {
+  type BlockLayers,
+  groupMeans,
+  norm,
+  pointwiseConv,
+  type Stream,
+  streamedConv,
+} from "../wan/blocks.ts";
 import type { ChunkFrame } from "../wan/history.ts";
 
 /** Below this a logit hides its key. */
@@ -29,17 +36,10 @@ export function edgeConv(
   outChannels: number,
   residual?: Tensor,
 ): Tensor {
-  const scope = weights.scope(name).scope("conv");
-  const shape = [outChannels, x.dim(-1), 3, 3, 3];
-  const weight = scope.tensor(x.graph, "weight", shape, "channels-last");
   const before = stream.place === "next" ? 0 : 2;
   const seen = withEdges(x, { before, after: 0, beyond: "repeat", name: "with edges" });
-  return stream.history.convolve(stream.place, scope.path, 2, seen, weight, {
-    bias: scope.tensor(x.graph, "bias", [outChannels]),
-    frontPadding: 0,
-    name,
-    ...(residual ? { residual } : {}),
-  });
+  const options = { frontPadding: 0, name, residual };
+  return streamedConv(stream, weights.scope(name).scope("conv"), seen, outChannels, options);
 }
 
 /** Every place of a frame sees its own frame and those before it, whose keys and values stay on the device. */

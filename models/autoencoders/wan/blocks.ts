@@ -3,6 +3,7 @@
  * Source: diffusers `autoencoder_kl_wan.py`; for images alone `autoencoder_kl_qwenimage21.py`.
  */
 import {
+  type CausalConv3dOptions,
   concat,
   elementwise,
   linear,
@@ -39,19 +40,22 @@ export function causalConv(
     const y = convolutionLayer(weights, name, image!, outChannels, { residual: before });
     return y.reshape(1, ...y.shape);
   }
-  const scope = weights.scope(name);
-  const weight = scope.tensor(
-    x.graph,
-    "weight",
-    [outChannels, x.dim(-1), 3, 3, 3],
-    "channels-last",
-  );
-  return stream.history.convolve(stream.place, scope.path, 2, x, weight, {
-    bias: scope.tensor(x.graph, "bias", [outChannels]),
-    padding: [1, 1, 1, 1],
-    name,
-    ...(residual ? { residual } : {}),
-  });
+  const options = { padding: [1, 1, 1, 1] as const, name, residual };
+  return streamedConv(stream, weights.scope(name), x, outChannels, options);
+}
+
+/** Convolution of 3 x 3 x 3 that remembers two frames. */
+export function streamedConv(
+  { place, history }: Stream,
+  weights: WeightScope,
+  x: Tensor,
+  outChannels: number,
+  options: Omit<CausalConv3dOptions, "bias" | "cache">,
+): Tensor {
+  const shape = [outChannels, x.dim(-1), 3, 3, 3];
+  const weight = weights.tensor(x.graph, "weight", shape, "channels-last");
+  const bias = weights.tensor(x.graph, "bias", [outChannels]);
+  return history.convolve(place, weights.path, 2, x, weight, { bias, ...options });
 }
 
 export function pointwiseConv(
