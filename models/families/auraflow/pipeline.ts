@@ -3,6 +3,7 @@
  * Source: diffusers `AuraFlowPipeline`; input images are encoded as in `StableDiffusion3Img2ImgPipeline`.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
+import { packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { unitTimestep } from "../../blocks/embeddings.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
@@ -60,18 +61,15 @@ export const AURAFLOW = defineFamily({
     const latents = [1, config.in_channels, size.height, size.width];
     const sides = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
     const toPatches = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (c i j)", sides);
-    const fromPatches = (x: Tensor) => rearrange(x, "1 (y x) (i j c) -> 1 (y i) (x j) c", sides);
     // The output's channels come last within a patch, those of what is embedded first.
     const inOrder = (x: Tensor) => rearrange(x, "1 n (i j c) -> 1 n (c i j)", sides);
-    const unpacked = (x: Tensor) => fromPatches(rearrange(x, "1 n (c i j) -> 1 n (i j c)", sides));
-    const images = klImages(parts, size, unpacked);
+    const images = klImages(parts, size, (x) => unpackLatents(x, grid.rows));
 
     // 1. Encode: the input image; the prompts, whose states are 0 behind their tokens.
     const encoder = shape.startsFromImage
       ? new ImageEncoder(session, klCodec(vae), [size])
       : undefined;
-    const imagePatches = (x: Tensor) =>
-      rearrange(scaleLatents(vae.config, x), "1 (y i) (x j) c -> 1 (y x) (c i j)", sides);
+    const imagePatches = (x: Tensor) => packLatents(scaleLatents(vae.config, x));
     const start = new StartImage(encoder?.moments[0], latents, imagePatches);
     const text = new PromptEncoder(session, umt5TextEncoder(textEncoder), { prompts, rows }, {
       trace: ({ states }) =>
