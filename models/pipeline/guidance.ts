@@ -1,5 +1,5 @@
 /** Guidance: what the outputs for several prompts make together. */
-import { type DeviceTensor, elementwise, type Tensor } from "../../runtime/mod.ts";
+import { type DeviceTensor, elementwise, slice, type Tensor } from "../../runtime/mod.ts";
 import { sumOfAll } from "../blocks/sums.ts";
 import type { PipelineRequest } from "./types.ts";
 
@@ -32,6 +32,21 @@ export interface CombinedGuidance {
 /** n + scale · (p − n); p alone with one prompt. Source: Ho and Salimans 2022, "Classifier-Free Diffusion Guidance". */
 export function classifierFree(scale: number, prompts: number): Guidance {
   return { weights: () => (prompts === 1 ? [1] : [scale, 1 - scale]) };
+}
+
+/** What {@linkcode classifierFree} makes of two outputs; the scale is the first of the settings. */
+export function guidedOutput(positive: Tensor, negative: Tensor, settings: Tensor): Tensor {
+  const g = slice(settings, 2, 0, 1);
+  return elementwise("n + g * (p - n)", { p: positive, n: negative, g });
+}
+
+/** {@linkcode classifierFree}, whose output a {@linkcode CombinedGuidance} of scale and `share` then changes by the share. */
+export function rescaledGuidance(scale: number, share: number, prompts: number): Guidance {
+  if (prompts === 1 || share === 0) return classifierFree(scale, prompts);
+  return {
+    weights: () => [1, 1],
+    combined: { settings: () => [scale, share], weight: () => 1 },
+  };
 }
 
 export interface SkipLayerGuidance {

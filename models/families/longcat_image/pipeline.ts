@@ -8,10 +8,10 @@ import { squares, sumOfRows } from "../../blocks/sums.ts";
 import { tokensOf } from "../../image_encoders/qwen2_5_vision.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import {
-  classifierFree,
   type CombinedGuidance,
-  type Guidance,
+  guidedOutput,
   guidedPrompts,
+  rescaledGuidance,
 } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
@@ -68,10 +68,8 @@ export const LONGCAT_IMAGE = defineFamily({
       tables: (embedded) => longCatImageTables(config, weights, embedded),
       kind: "gelu",
       places: longCatImagePlaces,
-      guidance: ({ guidanceScale, ...request }, prompts) =>
-        shape.isShortened
-          ? shortenedGuidance(guidanceScale, request)
-          : classifierFree(guidanceScale, prompts),
+      guidance: ({ guidanceScale, guidanceRescale = 1 }, prompts) =>
+        rescaledGuidance(guidanceScale, shape.isShortened ? guidanceRescale : 0, prompts),
       combined: shape.isShortened ? SHORTENED_GUIDANCE : undefined,
     });
   },
@@ -81,16 +79,6 @@ function isNormed({ guidanceRescale = 1 }: PipelineRequest): boolean {
   return guidanceRescale > 0;
 }
 
-function shortenedGuidance(
-  scale: number,
-  { guidanceRescale = 1 }: Pick<PipelineRequest, "guidanceRescale">,
-): Guidance {
-  return {
-    weights: () => [1, 1],
-    combined: { settings: () => [scale, guidanceRescale], weight: () => 1 },
-  };
-}
-
 /**
  * n + scale · (p − n), of which every token is shortened to the length of p's own where it is longer, by a share (`enable_cfg_renorm`).
  * The settings are scale and share.
@@ -98,11 +86,7 @@ function shortenedGuidance(
 const SHORTENED_GUIDANCE: CombinedGuidance = {
   settings: 2,
   trace([positive, negative], settings) {
-    const predicted = elementwise("n + g * (p - n)", {
-      p: positive!,
-      n: negative!,
-      g: slice(settings, 2, 0, 1),
-    });
+    const predicted = guidedOutput(positive!, negative!, settings);
     const factor = elementwise("1.0 - share + share * min(sqrt(p) / (sqrt(q) + least), most)", {
       share: slice(settings, 2, 1, 2),
       p: sumOfRows(squares(positive!)),

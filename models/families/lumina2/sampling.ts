@@ -2,7 +2,7 @@
 import { elementwise, slice } from "../../../runtime/mod.ts";
 import { unitTimestep } from "../../blocks/embeddings.ts";
 import { squares, sumOfRows } from "../../blocks/sums.ts";
-import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
+import { type CombinedGuidance, type Guidance, guidedOutput } from "../../pipeline/guidance.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { rearrange } from "../../rearrange.ts";
@@ -43,11 +43,7 @@ export function normedGuidance({ rows }: TokenGrid): CombinedGuidance {
     settings: 2,
     trace(outputs, settings) {
       const [p, n] = outputs.map((x) => rearrange(x, "1 (y x) (i j c) -> 1 (y i c) (x j)", sides));
-      const predicted = elementwise("n + g * (p - n)", {
-        p: p!,
-        n: n!,
-        g: slice(settings, 2, 0, 1),
-      });
+      const predicted = guidedOutput(p!, n!, settings);
       const factor = elementwise("1.0 - share + share * sqrt(p / max(q, least))", {
         share: slice(settings, 2, 1, 2),
         p: sumOfRows(squares(p!)),

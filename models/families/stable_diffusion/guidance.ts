@@ -1,7 +1,12 @@
 /** Guidance of Stable Diffusion: its spread, and what models that were distilled with it see. */
 import { elementwise, slice } from "../../../runtime/mod.ts";
 import { squaredSpread } from "../../blocks/sums.ts";
-import { classifierFree, type CombinedGuidance, type Guidance } from "../../pipeline/guidance.ts";
+import {
+  type CombinedGuidance,
+  type Guidance,
+  guidedOutput,
+  rescaledGuidance,
+} from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 
 /** Weight of the image by default. Source: `StableDiffusionInstructPix2PixPipeline`. */
@@ -29,12 +34,7 @@ export function sdGuidance(
   { guidanceScale: scale, guidanceRescale = 0 }: PipelineRequest,
   prompts: number,
 ): Guidance {
-  const guidance = classifierFree(scale, prompts);
-  if (prompts === 1 || guidanceRescale === 0) return guidance;
-  return {
-    weights: () => [1, 1],
-    combined: { settings: () => [scale, guidanceRescale], weight: () => 1 },
-  };
+  return rescaledGuidance(scale, guidanceRescale, prompts);
 }
 
 /**
@@ -44,11 +44,7 @@ export function sdGuidance(
 export const RESCALED_GUIDANCE: CombinedGuidance = {
   settings: 2,
   trace([positive, negative], settings) {
-    const guided = elementwise("n + g * (p - n)", {
-      p: positive!,
-      n: negative!,
-      g: slice(settings, 2, 0, 1),
-    });
+    const guided = guidedOutput(positive!, negative!, settings);
     const factor = elementwise("1.0 - share + share * sqrt(p / max(q, 1e-30))", {
       share: slice(settings, 2, 1, 2),
       p: squaredSpread(positive!),
