@@ -1,4 +1,4 @@
-"""One adapter of rank 2 in two files: under the names of diffusers, and under those of a model's authors, who join layers."""
+"""Adapters: one in two files, under the names of diffusers and under those of a model's authors, who join layers; and one in a file."""
 
 import torch
 from safetensors.torch import save_file
@@ -25,3 +25,25 @@ def save_adapter_pair(folder, model, seed, adapted, prefix, dtype):
             ours[f"transformer.{module}.lora_B.weight"] = up
     for name, file in {"diffusers": ours, "original": theirs}.items():
         save_file({key: tensor.to(dtype) for key, tensor in file.items()}, folder / f"adapter-{name}.safetensors")
+
+
+def save_adapters(folder, model, seed, adapted):
+    """The pair in f16 as image pipelines are tested: `adapter.safetensors` is under the names of diffusers."""
+    save_adapter_pair(folder, model, seed, adapted, "diffusion_model.", torch.half)
+    (folder / "adapter-diffusers.safetensors").rename(folder / "adapter.safetensors")
+
+
+def save_adapter(folder, model, seed, adapted, std=0.2, rank=2):
+    """Writes `adapter.safetensors` in f16, and gives its tensors.
+
+    `adapted`: modules of `model` under the names of diffusers, or the authors' names -> these modules.
+    """
+    rng = generator(seed)
+    prefix, names = ("diffusion_model", adapted) if isinstance(adapted, dict) else ("transformer", dict(zip(adapted, adapted)))
+    tensors = {}
+    for name, module in names.items():
+        rows, columns = model.get_submodule(module).weight.shape
+        tensors[f"{prefix}.{name}.lora_A.weight"] = normal(rng, rank, columns, std=columns**-0.5).half()
+        tensors[f"{prefix}.{name}.lora_B.weight"] = normal(rng, rows, rank, std=std).half()
+    save_file(tensors, folder / "adapter.safetensors")
+    return tensors

@@ -18,8 +18,9 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
 import common
-from adapter_pairs import save_adapter_pair
+from adapter_pairs import save_adapters
 from common import Call, generator, make_goldens, normal
+from given_images import given_calls, image_call
 from qwen_image import picture, quiet
 from seeded import seed_weights
 from unigram import corpus, write_json
@@ -127,44 +128,21 @@ ADAPTED = {
 PROMPT = "a bright red Cat sleeps under the ancient mountain, 一只红色的猫, cinematic light at 3:45 in the morning"
 
 
-def image_call(pipeline, name, seed, on_step=None, inputs=None, args=None, rng=None, **arguments):
-    """Final latents and the image in [0, 1]."""
-    seen = {}
-
-    def keep(_pipeline, step, _timestep, state):
-        seen["latents"] = on_step(step, state["latents"]) if on_step else state["latents"]
-        return {"latents": seen["latents"]}
-
-    image = pipeline(generator=rng or generator(seed), output_type="pt", callback_on_step_end=keep, **arguments).images
-    stored = {key: value for key, value in arguments.items() if key not in ("latents", "sigmas")}
-    outputs = {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)}
-    return Call(name, "an image", {"seed": seed, **stored, **(args or {})}, inputs or {}, outputs)
+def encode(pipeline, pixels, rng):
+    return pipeline.vae.encode(pixels).latent_dist.sample(rng) * pipeline.vae.config.scaling_factor
 
 
-def given_call(pipeline, name, seed, image, strength, steps, mask=None, **arguments):
-    """From an input image, uint8 [height, width, 3]; white in the mask is painted."""
-    height, width = arguments["height"], arguments["width"]
-    vae, scheduler, side = pipeline.vae, pipeline.scheduler, pipeline.vae_scale_factor
-    rng = generator(seed)
-    pixels = image.permute(2, 0, 1)[None].float() / 127.5 - 1
-    clean = vae.encode(pixels).latent_dist.sample(rng) * vae.config.scaling_factor
-    noise = normal(rng, *clean.shape)
-    begin = int(max(steps - min(steps * strength, steps), 0))
+def set_levels(pipeline, steps, begin, _latents):
+    scheduler = pipeline.scheduler
     scheduler.set_timesteps(steps)
     # The file's shift is in them, and the scheduler adds it to those that it is given.
     shift = scheduler.config.shift
     levels = [float(s / (shift - (shift - 1) * s)) for s in scheduler.sigmas[begin:-1].double()]
     scheduler.set_timesteps(sigmas=levels)
-    sigmas = scheduler.sigmas.clone()
-    noisy = lambda level: (1 - level) * clean + level * noise
-    inputs, on_step = {"given": image}, None
-    if mask is not None:
-        inputs["mask"] = mask
-        rows = torch.nn.functional.interpolate(mask[None, None].float() / 255, (height // side, width // side), mode="nearest")
-        on_step = lambda i, x: (1 - rows) * noisy(sigmas[i + 1]) + rows * x
-    args = {"strength": strength, "num_inference_steps": steps}
-    return image_call(pipeline, name, seed, on_step, inputs, args, rng=rng, latents=noisy(sigmas[0]), sigmas=levels,
-                      num_inference_steps=len(levels), **arguments)
+    return levels
+
+
+given_call = given_calls(image_call, encode, set_levels)
 
 
 def pipeline_calls(folder, seed):
@@ -193,8 +171,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter_pair(folder, AuraFlowTransformer2DModel(**SMALL), seed + 20, ADAPTED, "diffusion_model.", torch.half)
-    (folder / "adapter-diffusers.safetensors").rename(folder / "adapter.safetensors")
+    save_adapters(folder, AuraFlowTransformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 GOLDENS = {

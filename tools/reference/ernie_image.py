@@ -14,12 +14,13 @@ import json
 import tokenizers
 import torch
 from diffusers import AutoencoderKLFlux2, ErnieImagePipeline, ErnieImageTransformer2DModel, FlowMatchEulerDiscreteScheduler
-from safetensors.torch import save_file
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from transformers import Ministral3Config, Mistral3Config, Mistral3Model, PreTrainedTokenizerFast
 
 import common
+from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
+from given_images import given_calls, image_call
 from qwen_image import picture, quiet
 from seeded import seed_weights
 from unigram import corpus, write_json
@@ -146,65 +147,33 @@ ADAPTED = [
     "final_linear",
 ]
 
-
-def save_adapter(folder, seed):
-    """An adapter of rank 2 under the names of diffusers."""
-    model = ErnieImageTransformer2DModel(**SMALL)
-    rng = generator(seed)
-    tensors = {}
-    for name in ADAPTED:
-        rows, columns = model.get_submodule(name).weight.shape
-        tensors[f"transformer.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
-        tensors[f"transformer.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
-    save_file(tensors, folder / "adapter.safetensors")
-
-
 PROMPT = "a bright red Cat sleeps under the ancient mountain, 一只红色的猫, cinematic light at 3:45 in the morning"
 
 
-def image_call(pipeline, name, seed, on_step=None, inputs=None, args=None, **arguments):
-    """Final latents, packed, and the image in [0, 1]."""
-    seen = {}
-
-    def keep(_pipeline, step, _timestep, state):
-        seen["latents"] = on_step(step, state["latents"]) if on_step else state["latents"]
-        return {"latents": seen["latents"]}
-
-    rng = arguments.pop("rng", None) or generator(seed)
-    image = pipeline(generator=rng, output_type="pt", callback_on_step_end=keep, **arguments).images
-    stored = {key: value for key, value in arguments.items() if key != "latents"}
-    outputs = {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)}
-    return Call(name, "an image", {"seed": seed, **stored, **(args or {})}, inputs or {}, outputs)
-
-
-def given_call(pipeline, name, seed, image, strength, steps, mask=None, **arguments):
-    """From an input image, uint8 [height, width, 3]; white in the mask is painted."""
-    height, width = arguments["height"], arguments["width"]
-    vae, scheduler, side = pipeline.vae, pipeline.scheduler, pipeline.vae_scale_factor
-    rng = generator(seed)
-    pixels = image.permute(2, 0, 1)[None].float() / 127.5 - 1
-    latents = pipeline._patchify_latents(vae.encode(pixels).latent_dist.mode())
-    mean, var = (getattr(vae.bn, key).view(1, -1, 1, 1) for key in ("running_mean", "running_var"))
-    clean = (latents - mean) / torch.sqrt(var + 1e-5)
-    noise = normal(rng, *clean.shape)
-    begin = int(max(steps - min(steps * strength, steps), 0))
-    levels = torch.linspace(1, 0, steps + 1)[:-1][begin:]
-    scheduler.set_timesteps(sigmas=levels)
-    sigmas = scheduler.sigmas.clone()
-    noisy = lambda level: (1 - level) * clean + level * noise
-    inputs, on_step = {"given": image}, None
-    if mask is not None:
-        inputs["mask"] = mask
-        rows = torch.nn.functional.interpolate(mask[None, None].float() / 255, (height // side, width // side), mode="nearest")
-        on_step = lambda i, x: (1 - rows) * noisy(sigmas[i + 1]) + rows * x
-    # The pipeline takes no sigmas.
+def levels_call(pipeline, *given, sigmas, **arguments):
+    """An `image_call` with levels of noise, which the pipeline takes none of."""
+    scheduler = pipeline.scheduler
     usual = scheduler.set_timesteps
-    scheduler.set_timesteps = lambda sigmas, device: usual(sigmas=levels, device=device)
-    args = {"strength": strength, "num_inference_steps": steps}
-    call = image_call(pipeline, name, seed, on_step, inputs, args, rng=rng, latents=noisy(sigmas[0]),
-                      num_inference_steps=len(levels), **arguments)
+    scheduler.set_timesteps = lambda device, **_: usual(sigmas=sigmas, device=device)
+    call = image_call(pipeline, *given, **arguments)
     scheduler.set_timesteps = usual
     return call
+
+
+def encode(pipeline, pixels, _rng):
+    vae = pipeline.vae
+    latents = pipeline._patchify_latents(vae.encode(pixels).latent_dist.mode())
+    mean, var = (getattr(vae.bn, key).view(1, -1, 1, 1) for key in ("running_mean", "running_var"))
+    return (latents - mean) / torch.sqrt(var + 1e-5)
+
+
+def set_levels(pipeline, steps, begin, _latents):
+    levels = torch.linspace(1, 0, steps + 1)[:-1][begin:]
+    pipeline.scheduler.set_timesteps(sigmas=levels)
+    return levels
+
+
+given_call = given_calls(levels_call, encode, set_levels)
 
 
 def pipeline_calls(folder, seed):
@@ -232,7 +201,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter(folder, seed + 20)
+    save_adapter(folder, ErnieImageTransformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 GOLDENS = {

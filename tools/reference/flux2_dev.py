@@ -2,14 +2,13 @@
 
 import json
 
-import torch
 from diffusers import AutoencoderKLFlux2, Flux2Pipeline, Flux2Transformer2DModel, FlowMatchEulerDiscreteScheduler
 from PIL import Image
-from safetensors.torch import save_file
 from transformers import Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig
 
 import ernie_image
-from common import Call, generator, normal
+from adapter_pairs import save_adapter
+from common import Call, generator
 from ernie_image import PROMPT, VAE, VISION
 from qwen_image import picture, quiet
 from seeded import seed_weights
@@ -76,21 +75,9 @@ def components(folder, seed):
     }
 
 
-def save_adapter(folder, seed):
-    """An adapter of rank 2 under the names of diffusers."""
-    model = Flux2Transformer2DModel(**TRANSFORMER)
-    rng = generator(seed)
-    tensors = {}
-    for name in ADAPTED:
-        rows, columns = model.get_submodule(name).weight.shape
-        tensors[f"transformer.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
-        tensors[f"transformer.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
-    save_file(tensors, folder / "adapter.safetensors")
-
-
 def build(folder, seed):
     components(folder, seed)
-    save_adapter(folder, seed + 20)
+    save_adapter(folder, Flux2Transformer2DModel(**TRANSFORMER), seed + 20, ADAPTED)
 
 
 def image_call(pipe, name, seed, images=(), args=None, **arguments):

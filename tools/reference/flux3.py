@@ -22,10 +22,10 @@ from diffusers import (
 )
 from diffusers.modular_pipelines.flux3.image_processor import Flux3ImageProcessor
 from PIL import Image
-from safetensors.torch import save_file
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 import common
+from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
 from krea2 import TEXT, VISION
 from qwen_image import picture, tokenizer
@@ -164,19 +164,6 @@ ADAPTED = {
     "txt_mode_blocks.0.mlp_out": "txt_mode_blocks.0.ff.linear_out",
 }
 
-
-def save_adapter(folder, seed):
-    """An adapter of rank 2 under the original names."""
-    model = Flux3Transformer2DModel(**SMALL)
-    rng = generator(seed)
-    tensors = {}
-    for name, module in ADAPTED.items():
-        rows, columns = model.get_submodule(module).weight.shape
-        tensors[f"diffusion_model.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
-        tensors[f"diffusion_model.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
-    save_file(tensors, folder / "adapter.safetensors")
-
-
 PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫, cinematic light in the morning"
 
 
@@ -255,7 +242,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter(folder, seed + 20)
+    save_adapter(folder, Flux3Transformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 def distilled(folder, seed):

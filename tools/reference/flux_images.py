@@ -2,7 +2,8 @@
 
 import torch
 
-from common import Call, generator, normal
+from common import Call, generator
+from given_images import encode, given_calls, pack
 
 VAE = dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
            block_out_channels=(32, 64), layers_per_block=1, latent_channels=16, norm_num_groups=32, sample_size=64,
@@ -33,30 +34,14 @@ def image_call(pipeline, name, seed, on_step=None, inputs=None, args=None, rng=N
     return Call(name, "an image", {"seed": seed, **stored, **(args or {})}, inputs or {}, outputs)
 
 
-def given_call(pipeline, name, seed, image, strength, steps, mask=None, **arguments):
-    """From an input image, uint8 [height, width, 3]; white in the mask is painted."""
-    height, width = arguments["height"], arguments["width"]
-    vae, scheduler, side = pipeline.vae, pipeline.scheduler, pipeline.vae_scale_factor
-    rng = generator(seed)
-    pixels = image.permute(2, 0, 1)[None].float() / 127.5 - 1
-    clean = vae.encode(pixels).latent_dist.sample(rng)
-    clean = (clean - vae.config.shift_factor) * vae.config.scaling_factor
-    packed = lambda x: pipeline._pack_latents(x, 1, *x.shape[1:])
-    noise = normal(rng, *clean.shape)
-    begin = int(max(steps - min(steps * strength, steps), 0))
+def set_levels(pipeline, steps, begin, latents):
     levels = torch.linspace(1, 1 / steps, steps)[begin:].tolist()
-    config = scheduler.config
+    config = pipeline.scheduler.config
     slope = (config.max_shift - config.base_shift) / (config.max_image_seq_len - config.base_image_seq_len)
-    tokens = clean[0, 0].numel() // 4
-    scheduler.set_timesteps(sigmas=levels, mu=tokens * slope + config.base_shift - slope * config.base_image_seq_len)
-    sigmas = scheduler.sigmas.clone()
-    noisy = lambda level: packed((1 - level) * clean + level * noise)
-    inputs, on_step = {"given": image}, None
-    if mask is not None:
-        inputs["mask"] = mask
-        rows = torch.nn.functional.interpolate(mask[None, None].float() / 255, (height // side, width // side), mode="nearest")
-        rows = packed(rows.expand(-1, clean.shape[1], -1, -1))
-        on_step = lambda i, x: (1 - rows) * noisy(sigmas[i + 1]) + rows * x
-    args = {"strength": strength, "num_inference_steps": steps}
-    return image_call(pipeline, name, seed, on_step, inputs, args, rng=rng, latents=noisy(sigmas[0]), sigmas=levels,
-                      num_inference_steps=len(levels), **arguments)
+    tokens = latents[0, 0].numel() // 4
+    mu = tokens * slope + config.base_shift - slope * config.base_image_seq_len
+    pipeline.scheduler.set_timesteps(sigmas=levels, mu=mu)
+    return levels
+
+
+given_call = given_calls(image_call, encode, set_levels, pack)

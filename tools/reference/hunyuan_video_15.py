@@ -21,7 +21,6 @@ from diffusers import (
     HunyuanVideo15Transformer3DModel,
 )
 from PIL import Image
-from safetensors.torch import save_file
 from transformers import (
     ByT5Tokenizer,
     Qwen2_5_VLTextConfig,
@@ -34,6 +33,7 @@ from transformers import (
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
 import common
+from adapter_pairs import save_adapter
 from byte_pair import USER_TEMPLATE
 from common import Call, generator, make_goldens, normal
 from qwen_image import TEXT, picture, tokenizer
@@ -205,19 +205,9 @@ def run(pipe, name, seed, prompt, frames=5, steps=2, guidance=6.0, negative="", 
                 {"latents": scaled, "frames": output[0].permute(0, 2, 3, 1)})
 
 
-def adapter(folder, model, seed):
-    """A LoRA as trainers write it, under the names of diffusers."""
-    rng = generator(seed)
-    modules = ["transformer_blocks.0.attn.to_q", "transformer_blocks.0.attn.add_k_proj", "transformer_blocks.1.ff.net.0.proj",
-               "transformer_blocks.1.ff_context.net.2", "context_embedder.token_refiner.refiner_blocks.0.attn.to_v",
-               "transformer_blocks.0.norm1.linear"]
-    tensors = {}
-    for name in modules:
-        rows, columns = model.get_submodule(name).weight.shape
-        tensors[f"transformer.{name}.lora_A.weight"] = normal(rng, 4, columns, std=columns ** -0.5).half()
-        tensors[f"transformer.{name}.lora_B.weight"] = normal(rng, rows, 4, std=0.5).half()
-    save_file(tensors, folder / "adapter.safetensors")
-    return {name: tensor.float() for name, tensor in tensors.items()}
+ADAPTED = ["transformer_blocks.0.attn.to_q", "transformer_blocks.0.attn.add_k_proj", "transformer_blocks.1.ff.net.0.proj",
+           "transformer_blocks.1.ff_context.net.2", "context_embedder.token_refiner.refiner_blocks.0.attn.to_v",
+           "transformer_blocks.0.norm1.linear"]
 
 
 def pipeline_calls(folder, seed):
@@ -231,7 +221,8 @@ def pipeline_calls(folder, seed):
         run(pipe, "negative", seed + 6, "", negative="blurry", **size),
         run(pipe, "cut", seed + 9, "the red fox jumps over it; " * 300, steps=1, guidance=1.0, **size),
     ]
-    lora = adapter(folder, pipe.transformer, seed + 7)
+    lora = save_adapter(folder, pipe.transformer, seed + 7, ADAPTED, std=0.5, rank=4)
+    lora = {name: tensor.float() for name, tensor in lora.items()}
     pipe.transformer.load_lora_adapter(lora, prefix="transformer", adapter_name="golden")
     pipe.transformer.set_adapters("golden", 0.75)
     adapted = run(pipe, "adapted", seed + 8, 'the "sea"', guidance=1.0, **size)

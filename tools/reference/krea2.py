@@ -13,11 +13,12 @@ import json
 
 import torch
 from diffusers import AutoencoderKLQwenImage, FlowMatchEulerDiscreteScheduler, Krea2Pipeline, Krea2Transformer2DModel
-from safetensors.torch import save_file
-from transformers import Qwen2Tokenizer, Qwen3VLConfig, Qwen3VLModel
+from transformers import Qwen3VLConfig, Qwen3VLModel
 
 import common
+from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
+from given_images import encode_frame, given_calls, image_call, pack, shifted_levels
 from qwen_image import VAE, picture, quiet, tokenizer, vae_overrides
 from seeded import seed_weights
 
@@ -122,65 +123,10 @@ ADAPTED = {
     "last.linear": "final_layer.linear",
 }
 
-
-def save_adapter(folder, seed):
-    """An adapter of rank 2 under the original names."""
-    model = Krea2Transformer2DModel(**SMALL)
-    rng = generator(seed)
-    tensors = {}
-    for name, module in ADAPTED.items():
-        rows, columns = model.get_submodule(module).weight.shape
-        tensors[f"diffusion_model.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
-        tensors[f"diffusion_model.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
-    save_file(tensors, folder / "adapter.safetensors")
-
-
 PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫, cinematic light in the morning"
 
 
-def image_call(pipeline, name, seed, on_step=None, inputs=None, args=None, **arguments):
-    """Final latents, packed, and the image in [0, 1]."""
-    seen = {}
-
-    def keep(_pipeline, step, _timestep, state):
-        seen["latents"] = on_step(step, state["latents"]) if on_step else state["latents"]
-        return {"latents": seen["latents"]}
-
-    rng = arguments.pop("rng", None) or generator(seed)
-    image = pipeline(generator=rng, output_type="pt", callback_on_step_end=keep, **arguments).images
-    stored = {key: value for key, value in arguments.items() if key not in ("latents", "sigmas")}
-    outputs = {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)}
-    return Call(name, "an image", {"seed": seed, **stored, **(args or {})}, inputs or {}, outputs)
-
-
-def given_call(pipeline, name, seed, image, strength, steps, mask=None, **arguments):
-    """From an input image, uint8 [height, width, 3]; white in the mask is painted."""
-    height, width = arguments["height"], arguments["width"]
-    vae, scheduler = pipeline.vae, pipeline.scheduler
-    rng = generator(seed)
-    pixels = image.permute(2, 0, 1)[None, :, None].float() / 127.5 - 1
-    latents = vae.encode(pixels).latent_dist.sample(rng)[:, :, 0]
-    mean, std = (torch.tensor(getattr(vae.config, key)).view(1, -1, 1, 1) for key in ("latents_mean", "latents_std"))
-    side = pipeline.vae_scale_factor
-    shape = (1, vae.config.z_dim, height // side, width // side)
-    pack = lambda x: pipeline._pack_latents(x, 1, x.shape[1], *shape[2:])
-    clean, noise = pack((latents - mean) / std), pack(normal(rng, *shape))
-    begin = int(max(steps - min(steps * strength, steps), 0))
-    sigmas = torch.linspace(1, 1 / steps, steps, dtype=torch.float64)[begin:].tolist()
-    tokens = clean.shape[1]
-    slope = (1.15 - 0.5) / (6400 - 256)
-    scheduler.set_timesteps(len(sigmas), sigmas=sigmas, mu=tokens * slope + 0.5 - slope * 256)
-    levels = scheduler.sigmas.clone()
-    noisy = lambda level: (1 - level) * clean + level * noise
-    inputs, on_step = {"given": image}, None
-    if mask is not None:
-        inputs["mask"] = mask
-        rows = torch.nn.functional.interpolate(mask[None, None].float() / 255, shape[2:], mode="nearest")
-        painted = pack(rows.expand(shape))
-        on_step = lambda i, x: (1 - painted) * noisy(levels[i + 1]) + painted * x
-    args = {"strength": strength, "num_inference_steps": steps}
-    return image_call(pipeline, name, seed, on_step, inputs, args, rng=rng, latents=noisy(levels[0]), sigmas=sigmas,
-                      num_inference_steps=len(sigmas), **arguments)
+given_call = given_calls(image_call, encode_frame, shifted_levels(6400), pack)
 
 
 def pipeline_calls(folder, seed):
@@ -214,7 +160,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter(folder, seed + 20)
+    save_adapter(folder, Krea2Transformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 GOLDENS = {

@@ -28,7 +28,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 import byte_pair
 import common
-from adapter_pairs import save_adapter_pair
+from adapter_pairs import save_adapters
 from common import Call, generator, make_goldens, normal
 from flux_images import SCHEDULER, VAE, given_call, image_call
 import qwen_image
@@ -166,8 +166,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter_pair(folder, LongCatImageTransformer2DModel(**SMALL), seed + 20, ADAPTED, "diffusion_model.", torch.half)
-    (folder / "adapter-diffusers.safetensors").rename(folder / "adapter.safetensors")
+    save_adapters(folder, LongCatImageTransformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 # Pixels of the copies of pictures that edits see, in place of 1024 x 1024.

@@ -29,11 +29,11 @@ from diffusers.pipelines.ltx2.pipeline_ltx2_condition import LTX2VideoCondition
 from diffusers.pipelines.ltx2.utils import DISTILLED_SIGMA_VALUES, STAGE_2_DISTILLED_SIGMA_VALUES
 from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder, LTX2VocoderWithBWE
 from PIL import Image
-from safetensors.torch import save_file
 from transformers import GemmaTokenizer
 
 import common
-from common import Call, generator, make_goldens, normal
+from adapter_pairs import save_adapter
+from common import Call, generator, make_goldens
 from gemma3 import text_encoder
 from ltx2 import CONNECTORS, TINY, TINY23, connectors, transformer
 from ltx2_coders import AUDIO, EXTENDED, PLAIN, UPSAMPLER, build_coder, build_upsampler, build_vocoder
@@ -164,22 +164,11 @@ ADAPTED = {
 }
 
 
-def save_adapter(folder, model, seed):
-    """An adapter of rank 2 under the original names."""
-    rng = generator(seed)
-    tensors = {}
-    for name, module in ADAPTED.items():
-        rows, columns = model.get_submodule(module).weight.shape
-        tensors[f"diffusion_model.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
-        tensors[f"diffusion_model.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
-    save_file(tensors, folder / "adapter.safetensors")
-
-
 def build(is_later):
     def write(folder, seed):
         parts = components(folder, seed, is_later)
         if is_later:
-            save_adapter(folder, parts["transformer"], seed + 20)
+            save_adapter(folder, parts["transformer"], seed + 20, ADAPTED)
 
     return write
 

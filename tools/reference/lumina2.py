@@ -16,9 +16,11 @@ from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, Lumina2Pip
 from transformers import Gemma2Config, Gemma2Model
 
 import common
-from adapter_pairs import save_adapter_pair
+from adapter_pairs import save_adapters
 from common import Call, generator, make_goldens, normal
+from flux_images import VAE
 from gemma3 import build_tokenizer
+from given_images import encode, given_calls, image_call
 from qwen_image import picture, quiet
 from seeded import seed_weights
 
@@ -35,9 +37,6 @@ TINY_TEXT = dict(vocab_size=97, hidden_size=30, intermediate_size=42, num_hidden
                  num_key_value_heads=2, head_dim=256, query_pre_attn_scalar=36, sliding_window=8, attn_logit_softcapping=5.0)
 TEXT = dict(vocab_size=900, hidden_size=256, intermediate_size=512, num_hidden_layers=3, num_attention_heads=4,
             num_key_value_heads=2, head_dim=256, query_pre_attn_scalar=256)
-VAE = dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
-           block_out_channels=(32, 64), layers_per_block=1, latent_channels=16, norm_num_groups=32, sample_size=64,
-           use_quant_conv=False, use_post_quant_conv=False, scaling_factor=0.3611, shift_factor=0.1159)
 
 
 def text_encoder(folder, seed, config):
@@ -134,42 +133,13 @@ PROMPT = "a bright red Cat sleeps under the ancient mountain, 一只红色的猫
 SYSTEM = "You draw anime."
 
 
-def image_call(pipeline, name, seed, on_step=None, inputs=None, args=None, rng=None, **arguments):
-    """Final latents and the image in [0, 1]."""
-    seen = {}
-
-    def keep(_pipeline, step, _timestep, state):
-        seen["latents"] = on_step(step, state["latents"]) if on_step else state["latents"]
-        return {"latents": seen["latents"]}
-
-    image = pipeline(generator=rng or generator(seed), output_type="pt", callback_on_step_end=keep, **arguments).images
-    stored = {key: value for key, value in arguments.items() if key not in ("latents", "sigmas")}
-    outputs = {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)}
-    return Call(name, "an image", {"seed": seed, **stored, **(args or {})}, inputs or {}, outputs)
-
-
-def given_call(pipeline, name, seed, image, strength, steps, mask=None, **arguments):
-    """From an input image, uint8 [height, width, 3]; white in the mask is painted."""
-    height, width = arguments["height"], arguments["width"]
-    vae, scheduler, side = pipeline.vae, pipeline.scheduler, 2
-    rng = generator(seed)
-    pixels = image.permute(2, 0, 1)[None].float() / 127.5 - 1
-    clean = vae.encode(pixels).latent_dist.sample(rng)
-    clean = (clean - vae.config.shift_factor) * vae.config.scaling_factor
-    noise = normal(rng, *clean.shape)
-    begin = int(max(steps - min(steps * strength, steps), 0))
+def set_levels(pipeline, steps, begin, _latents):
     levels = torch.linspace(1, 1 / steps, steps)[begin:].tolist()
-    scheduler.set_timesteps(sigmas=levels)
-    sigmas = scheduler.sigmas.clone()
-    noisy = lambda level: (1 - level) * clean + level * noise
-    inputs, on_step = {"given": image}, None
-    if mask is not None:
-        inputs["mask"] = mask
-        rows = torch.nn.functional.interpolate(mask[None, None].float() / 255, (height // side, width // side), mode="nearest")
-        on_step = lambda i, x: (1 - rows) * noisy(sigmas[i + 1]) + rows * x
-    args = {"strength": strength, "num_inference_steps": steps}
-    return image_call(pipeline, name, seed, on_step, inputs, args, rng=rng, latents=noisy(sigmas[0]), sigmas=levels,
-                      num_inference_steps=len(levels), **arguments)
+    pipeline.scheduler.set_timesteps(sigmas=levels)
+    return levels
+
+
+given_call = given_calls(image_call, encode, set_levels)
 
 
 def pipeline_calls(folder, seed):
@@ -204,8 +174,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter_pair(folder, Lumina2Transformer2DModel(**SMALL), seed + 20, ADAPTED, "diffusion_model.", torch.half)
-    (folder / "adapter-diffusers.safetensors").rename(folder / "adapter.safetensors")
+    save_adapters(folder, Lumina2Transformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 GOLDENS = {

@@ -17,7 +17,7 @@ from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3Model
 
 import byte_pair
 import common
-from adapter_pairs import save_adapter_pair
+from adapter_pairs import save_adapters
 from common import Call, generator, make_goldens, normal
 from flux_images import SCHEDULER, VAE, given_call, image_call
 from qwen_image import picture, quiet
@@ -142,8 +142,7 @@ def pipeline_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter_pair(folder, OvisImageTransformer2DModel(**SMALL), seed + 20, ADAPTED, "diffusion_model.", torch.half)
-    (folder / "adapter-diffusers.safetensors").rename(folder / "adapter.safetensors")
+    save_adapters(folder, OvisImageTransformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 GOLDENS = {

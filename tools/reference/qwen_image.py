@@ -24,7 +24,6 @@ from diffusers import (
     QwenImagePipeline,
     QwenImageTransformer2DModel,
 )
-from safetensors.torch import save_file
 from diffusers.pipelines.qwenimage import (
     pipeline_qwenimage_edit,
     pipeline_qwenimage_edit_inpaint,
@@ -37,6 +36,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 import byte_pair
 import common
+from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
 from seeded import rules_of, seed_weights, write_rules
 
@@ -165,19 +165,6 @@ ADAPTED = [
     "transformer_blocks.1.txt_mlp.net.0.proj",
     "transformer_blocks.1.img_mlp.net.2",
 ]
-
-
-def save_adapter(folder, seed):
-    """An adapter of rank 2 under the names of diffusers."""
-    model = QwenImageTransformer2DModel(**SMALL)
-    rng = generator(seed)
-    tensors = {}
-    for name in ADAPTED:
-        rows, columns = model.get_submodule(name).weight.shape
-        tensors[f"transformer.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
-        tensors[f"transformer.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.4).half()
-    save_file(tensors, folder / "adapter.safetensors")
-
 
 PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫, cinematic light in the morning"
 
@@ -398,7 +385,7 @@ def build_layered(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter(folder, seed + 20)
+    save_adapter(folder, QwenImageTransformer2DModel(**SMALL), seed + 20, ADAPTED, std=0.4)
 
 
 GOLDENS = {

@@ -18,14 +18,15 @@ from diffusers import (
     QwenImage21Pipeline,
     QwenImage21Transformer2DModel,
 )
-from safetensors.torch import save_file
 from PIL import Image
 from transformers import BatchFeature, Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLVisionConfig
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
 
 import common
+from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
+from given_images import encode_frame, given_calls, image_call, pack, shifted_levels
 from krea2 import TEXT, VISION
 from qwen_image import picture, quiet, tokenizer, vae_overrides
 from seeded import seed_weights
@@ -143,66 +144,19 @@ ADAPTED = [
     "proj_out",
 ]
 
-
-def save_adapter(folder, seed):
-    """An adapter of rank 2 under the names of diffusers."""
-    model = QwenImage21Transformer2DModel(**SMALL)
-    rng = generator(seed)
-    tensors = {}
-    for name in ADAPTED:
-        rows, columns = model.get_submodule(name).weight.shape
-        tensors[f"transformer.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
-        tensors[f"transformer.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
-    save_file(tensors, folder / "adapter.safetensors")
-
-
 PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫, cinematic light in the morning"
 
 
-def image_call(pipeline, name, seed, on_step=None, inputs=None, args=None, **arguments):
-    """Final latents, packed, and the image with alpha in [0, 1]."""
-    seen = {}
-
-    def keep(_pipeline, step, _timestep, state):
-        seen["latents"] = on_step(step, state["latents"]) if on_step else state["latents"]
-        return {"latents": seen["latents"]}
-
-    rng = arguments.pop("rng", None) or generator(seed)
-    image = pipeline(generator=rng, output_type="pt", callback_on_step_end=keep, **arguments).images
-    stored = {key: value for key, value in arguments.items() if key not in ("latents", "sigmas")}
-    image = image[0].permute(1, 2, 0)
-    if "mask" in (inputs or {}):
-        # What is put over the given image is opaque, on white.
-        image = image[..., :3] * image[..., 3:] + 1 - image[..., 3:]
-    outputs = {"latents": seen["latents"], "image": image}
-    return Call(name, "an image", {"seed": seed, **stored, **(args or {})}, inputs or {}, outputs)
+def rgba_call(pipeline, *given, **arguments):
+    """An `image_call` of an image with alpha; what is put over a given one is opaque, on white."""
+    call = image_call(pipeline, *given, **arguments)
+    image = call.outputs["image"]
+    if "mask" in call.inputs:
+        call.outputs["image"] = image[..., :3] * image[..., 3:] + 1 - image[..., 3:]
+    return call
 
 
-def given_call(pipeline, name, seed, image, strength, steps, mask=None, **arguments):
-    """From an input image, uint8 [height, width, 4]; white in the mask is painted."""
-    height, width = arguments["height"], arguments["width"]
-    vae, scheduler, side = pipeline.vae, pipeline.scheduler, pipeline.vae_scale_factor
-    rng = generator(seed)
-    pixels = image.permute(2, 0, 1)[None, :, None].float() / 127.5 - 1
-    latents = vae.encode(pixels).latent_dist.sample(rng)[:, :, 0]
-    mean, std = (torch.tensor(getattr(vae.config, key)).view(1, -1, 1, 1) for key in ("latents_mean", "latents_std"))
-    shape = (1, vae.config.z_dim, height // side, width // side)
-    pack = lambda x: pipeline._pack_latents(x, *x.shape)
-    clean, noise = pack((latents - mean) / std), pack(normal(rng, *shape))
-    begin = int(max(steps - min(steps * strength, steps), 0))
-    sigmas = torch.linspace(1, 1 / steps, steps, dtype=torch.float64)[begin:].tolist()
-    slope = (1.15 - 0.5) / (4096 - 256)
-    scheduler.set_timesteps(len(sigmas), sigmas=sigmas, mu=clean.shape[1] * slope + 0.5 - slope * 256)
-    levels = scheduler.sigmas.clone()
-    noisy = lambda level: (1 - level) * clean + level * noise
-    inputs, on_step = {"given": image}, None
-    if mask is not None:
-        inputs["mask"] = mask
-        painted = pack(torch.nn.functional.interpolate(mask[None, None].float() / 255, shape[2:], mode="nearest").expand(shape))
-        on_step = lambda i, x: (1 - painted) * noisy(levels[i + 1]) + painted * x
-    args = {"strength": strength, "num_inference_steps": steps}
-    return image_call(pipeline, name, seed, on_step, inputs, args, rng=rng, latents=noisy(levels[0]), sigmas=sigmas,
-                      num_inference_steps=len(sigmas), **arguments)
+given_call = given_calls(rgba_call, encode_frame, shifted_levels(4096), pack)
 
 
 def with_alpha(image):
@@ -286,7 +240,7 @@ def vision_calls(folder, seed):
 
 def build_pipeline(folder, seed):
     components(folder, seed)
-    save_adapter(folder, seed + 20)
+    save_adapter(folder, QwenImage21Transformer2DModel(**SMALL), seed + 20, ADAPTED)
 
 
 GOLDENS = {
