@@ -17,7 +17,7 @@ export interface Steering {
 export const NO_STEERING: Steering = { controlNets: [], ipAdapters: [] };
 
 /** Families whose models take several at once. */
-const SEVERAL: readonly string[] = ["SD 1 or SD 2", "SDXL"];
+const SEVERAL: readonly string[] = ["SD 1 or SD 2", "SDXL", "FLUX.1", "Qwen-Image"];
 
 export function isSteering(part: string): boolean {
   return part === "controlnet" || part === "ipAdapter";
@@ -48,6 +48,11 @@ function encoderOf(name: string): string {
   return /vit-h|sd15/.test(name) ? "ViT-H" : "ViT-bigG";
 }
 
+/** Whether a ControlNet sees an image and its mask instead of control pictures, so that it steers alone. */
+function isAlone(name: string): boolean {
+  return name === "qwen-image-controlnet-inpainting";
+}
+
 /** How many of each a model of a family is opened with at most. */
 export function mostSteering(family: string): Readonly<Record<keyof Steering, number>> {
   const takesSeveral = SEVERAL.includes(family);
@@ -60,8 +65,10 @@ export function mostSteering(family: string): Readonly<Record<keyof Steering, nu
 /** What a model is opened with where nobody chose. T2I-Adapters are chosen: models make fewer sizes with them. */
 export function usualSteering({ controlNets, ipAdapters }: Steering, family: string): Steering {
   const [first = ""] = ipAdapters;
+  const usual = controlNets.filter((name) => !name.includes("t2i-adapter"));
+  const together = usual.filter((name) => !isAlone(name));
   return {
-    controlNets: controlNets.filter((name) => !name.includes("t2i-adapter"))
+    controlNets: (together.length > 0 ? together : usual)
       .slice(0, mostSteering(family).controlNets),
     ipAdapters: ipAdapters.filter((name) => encoderOf(name) === encoderOf(first))
       .slice(0, mostSteering(family).ipAdapters),
@@ -89,6 +96,12 @@ export function checkSteering(wanted: Steering, available: Steering, family: str
         `Cannot use ${wanted[kind].length} ${word}s at once: this model takes ${most}; omit others`,
       );
     }
+  }
+  const alone = wanted.controlNets.find(isAlone);
+  if (alone !== undefined && new Set(wanted.controlNets).size > 1) {
+    throw new RangeError(
+      `Cannot use ${alone} beside other ControlNets: it sees an image and its mask, and no control pictures; choose it alone`,
+    );
   }
   const [one, other] = [...new Set(wanted.ipAdapters.map(encoderOf))];
   if (other === undefined) return;

@@ -90,6 +90,21 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         [ulysses(2), LAYERS],
       ] as const,
       [
+        "FLUX.1 with two ControlNets",
+        ...steered("controlnets/flux1_several", "windows", "controlnets/flux1", "flux1/dev"),
+        [ulysses(2), LAYERS],
+      ] as const,
+      [
+        "Qwen-Image with two ControlNets",
+        ...steered(
+          "controlnets/qwen_image_several",
+          "windows",
+          "controlnets/qwen_image",
+          "qwen_image/pipeline",
+        ),
+        [ulysses(2), LAYERS],
+      ] as const,
+      [
         "Qwen-Image with a ControlNet",
         ...steered("controlnets/qwen_image", "guided", "qwen_image/pipeline"),
         [ulysses(2), ulysses(1, 2), GUIDANCE, LAYERS],

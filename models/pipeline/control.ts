@@ -3,24 +3,30 @@
  * Source: Zhang et al. 2023, "Adding Conditional Control to Text-to-Image Diffusion Models"; `FluxControlNetPipeline`.
  */
 import {
-  type DeviceTensor,
   elementwise,
   f32,
+  gather,
+  type Graph,
   type Shape,
+  slice,
   type Tensor,
   writing,
 } from "../../runtime/mod.ts";
 import type { ImageEncoder } from "./image_encoder.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import type { Session } from "../memory/session.ts";
-import { controlPicture, controlUnits } from "./control_units.ts";
+import { controlPicture, controlUnits, isSteeredBy } from "./control_units.ts";
 import { cutOut } from "./inpainting.ts";
 import type { TokenGrid } from "./latents.ts";
 import type { PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
 interface ControlPictureOptions {
-  /** Tokens of the picture's latents, then of the masked image's, [1, height, width, channels] each; `kept` is 1 where it stays. */
+  /** How many pictures there are; one where an image and its mask are seen instead. */
+  readonly pictures: number;
+  /** Steps of the schedule. */
+  readonly steps: number;
+  /** Tokens of a picture's latents, then of the masked image's, [1, height, width, channels] each; `kept` is 1 where it stays. */
   tokens(latents: readonly Tensor[], kept: Tensor | undefined): Tensor;
   readonly cutOut?: MaskedSight | undefined;
   /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones by default. */
@@ -34,43 +40,65 @@ interface MaskedSight {
   readonly size: { readonly height: number; readonly width: number };
 }
 
-interface ControlPicture {
+/** What a ControlNet sees in a step. */
+export interface SeenPicture {
   /** [1, tokens, features] */
-  readonly tokens: DeviceTensor;
-  /** f32 [1] */
-  readonly scale: DeviceTensor;
-  run(work: Work, noise?: Float32Array): Promise<void>;
+  readonly picture: Tensor;
+  /** Weight, f32 [1]. */
+  readonly scale: Tensor;
 }
 
-export function traceControlPicture(
+interface ControlPictures {
+  /** Each picture with its weight at a step, u32 [1]. */
+  seen(graph: Graph, step: Tensor): SeenPicture[];
+  /** `noise` is that of each picture, where it is drawn. */
+  run(work: Work, noise?: readonly Float32Array[]): Promise<void>;
+}
+
+/** @param encoder of all pictures, then of the image that is seen with its mask */
+export function traceControlPictures(
   session: Session,
   encoder: ImageEncoder,
-  { tokens, noise, usualScale = 1, cutOut: sight }: ControlPictureOptions,
-): ControlPicture {
-  const program = encoder.stage.program(
-    "tokens",
-    {
-      moments: encoder.moments,
-      noise: noise && f32(...noise),
-      kept: sight && f32(1, sight.size.height, sight.size.width, 1),
-    },
-    ({ moments, noise, kept }) =>
-      tokens(moments.map((each) => posteriorLatents(each, noise)), kept),
-  );
-  const scale = session.tensor("control scale", [1]);
+  { pictures, steps, tokens, noise, usualScale = 1, cutOut: sight }: ControlPictureOptions,
+): ControlPictures {
+  const programs = Array.from({ length: pictures }, (_, i) =>
+    encoder.stage.program(
+      `tokens ${i}`,
+      {
+        moments: sight ? encoder.moments : [encoder.moments[i]!],
+        noise: noise && f32(...noise),
+        kept: sight && f32(1, sight.size.height, sight.size.width, 1),
+      },
+      ({ moments, noise, kept }) =>
+        tokens(moments.map((each) => posteriorLatents(each, noise)), kept),
+    ));
+  const scales = session.tensor("control scales", [steps, pictures]);
   return {
-    tokens: program.outputs,
-    scale,
+    seen(graph, step) {
+      const now = gather(graph.use(scales), step);
+      return programs.map(({ outputs }, i) => ({
+        picture: graph.use(outputs),
+        scale: slice(now, 1, i, i + 1).reshape(1),
+      }));
+    },
     async run(work, noise) {
       const { request } = work;
-      const [{ scale: weight = usualScale, ...unit }] = controlUnits(request);
+      const units = controlUnits(request);
       const cut = sight && cutOut(request, sight.hole);
       await encoder.run(work, [
-        ...unit.picture ? [controlPicture(unit.picture, unit)] : [],
+        ...units.flatMap((unit) => unit.picture ? [controlPicture(unit.picture, unit)] : []),
         ...cut ? [{ data: cut.pixels }] : [],
       ]);
       const kept = cut && keptLatents(cut.mask, request, sight!.size);
-      await work.run([writing(scale, [weight]), program.call({ noise, kept })]);
+      const weights = Array.from(
+        { length: steps },
+        (_, step) =>
+          units.map((unit) => isSteeredBy(unit, step, steps) ? unit.scale ?? usualScale : 0),
+      ).flat();
+      await work.run([
+        writing(scales, weights),
+        ...programs.map((program, i) => program.call({ noise: noise?.[i], kept })),
+      ]);
     },
   };
 }
@@ -100,12 +128,35 @@ export interface ControlState<Own> {
   readonly residual: Tensor;
 }
 
-export interface Steered<Own> {
+interface Steered<Own> {
   readonly x: Tensor;
   readonly control: ControlState<Own> | undefined;
 }
 
 export type Steering<Own> = (given: Steered<Own>, block: number) => Steered<Own>;
+
+/** What ControlNets of the same transformer have computed so far. */
+export type ControlStates<Own> = readonly (ControlState<Own> | undefined)[];
+
+export interface SteeredByAll<Own> {
+  readonly x: Tensor;
+  readonly controls: ControlStates<Own>;
+}
+
+/** One ControlNet after the other adds to what a block gives. */
+export function steeredByAll<Own>(
+  all: readonly Steering<Own>[],
+  { x, controls }: SteeredByAll<Own>,
+  block: number,
+): SteeredByAll<Own> {
+  let sum = x;
+  const next = all.map((steering, i) => {
+    const steered = steering({ x: sum, control: controls[i] }, block);
+    sum = steered.x;
+    return steered.control;
+  });
+  return { x: sum, controls: next };
+}
 
 /** Adds what a ControlNet's blocks give, each to an interval of the transformer's, computed when the first needs it. */
 export function steering<Own>(

@@ -1,7 +1,6 @@
 /** Control pictures of a request: which ControlNet sees each, how much it weighs, for which steps, and what is wrong with them. */
 import { excerpt } from "../../hub/json_file.ts";
 import { cannyEdges } from "../../media/canny.ts";
-import { type Component, componentName } from "./components.ts";
 import { isInpainting } from "./inpainting.ts";
 import type { ControlBalance, ControlType, OptionalSettings } from "./settings.ts";
 import type { ControlNetInfo, InputImage, PipelineInfo, PipelineRequest } from "./types.ts";
@@ -93,35 +92,19 @@ export function controlShape(
 }
 
 export function controlSettings(
-  hasControlNet: boolean,
-  { modes, byMask = false, isBalanced = false }: {
-    readonly modes?: readonly string[] | undefined;
+  nets: readonly ControlNetInfo[],
+  { byMask = false, isBalanced = false }: {
     readonly isBalanced?: boolean;
     readonly byMask?: boolean;
   } = {},
 ): readonly (keyof OptionalSettings)[] {
-  if (!hasControlNet) return [];
+  if (nets.length === 0) return [];
   if (byMask) return WEIGHT_SETTINGS;
   return [
     ...CONTROL_SETTINGS,
-    ...modes ? ["controlMode" as const] : [],
+    ...nets.some(({ modes }) => modes) ? ["controlMode" as const] : [],
     ...isBalanced ? ["controlBalance" as const] : [],
   ];
-}
-
-/** ControlNets by the names of their files; generic names give way to those of the folder or the repository. */
-export function controlNetInfos<Net extends Component>(
-  nets: readonly (Net | undefined)[],
-  modesOf: (net: Net) => readonly string[] | undefined = () => undefined,
-): ControlNetInfo[] {
-  const infos: ControlNetInfo[] = [];
-  for (const net of nets) {
-    if (net === undefined) continue;
-    const [own, modes] = [componentName(net.path), modesOf(net)];
-    const same = infos.filter(({ name }) => name === own || name.startsWith(`${own}-`)).length;
-    infos.push({ name: same > 0 ? `${own}-${same + 1}` : own, ...(modes && { modes }) });
-  }
-  return infos;
 }
 
 export function isSteered(request: ControlRequest, step: number, steps: number): boolean {

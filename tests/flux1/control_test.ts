@@ -23,6 +23,9 @@ const [DEV, SCHNELL] = [new Golden("flux1/dev"), new Golden("flux1/schnell")];
 Deno.test("Flux1Pipeline.generate() is steered by a Union ControlNet as in diffusers: by mode, weight and window, guided, from an image and by a mask", (t) =>
   checkControlled(t, [UNION, DEV]));
 
+Deno.test("Flux1Pipeline.generate() is steered by two ControlNets as in diffusers, of unequal weights and windows, and by one that sees two pictures", (t) =>
+  checkControlled(t, [new Golden("controlnets/flux1_several"), UNION, DEV]));
+
 Deno.test({
   name:
     "Flux1Pipeline.generate() is steered by a ControlNet without modes, with heads of 128; with DENOISE_SLOW",
@@ -70,7 +73,7 @@ Deno.test("Flux1Pipeline.generate() refuses control pictures of other sizes, unk
       ],
       [{ control, controlMode, controlStart: [0.6], controlEnd: [0.6] }, /must be below 0.6/],
       [{ control, controlMode, controlScale: [1, 1] }, /2 values of controlScale: give one/],
-      [{ control: [given!, given!], controlMode }, /2 control pictures: this model takes 1/],
+      [{ control: new Array(9).fill(given!), controlMode }, /9 control pictures: .* takes 8/],
       [
         { control, controlMode, controlNet: ["hed"] },
         /the ControlNet "hed": the model has controlnet/,

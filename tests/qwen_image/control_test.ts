@@ -13,6 +13,9 @@ const MODEL = new Golden("qwen_image/pipeline");
 Deno.test("QwenImagePipeline.generate() is steered by a ControlNet as in diffusers, guided and for a part of the steps too", (t) =>
   checkControlled(t, [UNION, MODEL]));
 
+Deno.test("QwenImagePipeline.generate() is steered by a ControlNet that sees two pictures as in diffusers, and by the sum of two", (t) =>
+  checkControlled(t, [new Golden("controlnets/qwen_image_several"), UNION, MODEL]));
+
 Deno.test("QwenImagePipeline.generate() paints what a mask says as a ControlNet for inpainting sees it, as in diffusers", (t) =>
   checkControlled(t, [INPAINTING, MODEL]));
 
@@ -35,6 +38,13 @@ Deno.test("QwenImagePipeline.generate() refuses control pictures of a ControlNet
       /Cannot use controlScale: the request has no mask, which this ControlNet sees/,
     );
   }));
+
+Deno.test("openPipeline() refuses a ControlNet of Qwen-Image for inpainting beside another", () =>
+  withComposed([UNION, MODEL], (folder) =>
+    assert.rejects(
+      openPipeline(folder, { controlnet2: join(INPAINTING.folder, "controlnet") }),
+      /Cannot use a ControlNet for inpainting beside others: it sees an image and its mask/,
+    )));
 
 Deno.test("openPipeline() refuses ControlNets of Qwen-Image that see more than a mask, and edits with one", () =>
   withComposed([UNION, MODEL], async (folder) => {

@@ -38,8 +38,10 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
   const listed = (key: string) => given[key] === undefined ? undefined : [given[key]].flat();
   const scale = given["controlnet_conditioning_scale"] ?? given["adapter_conditioning_scale"];
   const pictures = inputs.filter((key) => /^control(_\d)?$/.test(key));
+  const isFlux1 = String(args["pipeline"]).startsWith("Flux");
+  // Of those without modes the reference has none, and here any.
   const modes = Array.isArray(args["control_mode"])
-    ? args["control_mode"].map((mode) => XL_MODES[mode])
+    ? args["control_mode"].map((mode) => (isFlux1 ? MODES[mode ?? 0] : XL_MODES[mode]))
     : [given["control_mode"] ?? []].flat().map((mode) => MODES[mode]);
   const image = (key: string) => {
     const { shape: [height, width], data } = golden.tensor(name, key);

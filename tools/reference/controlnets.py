@@ -17,9 +17,11 @@ from diffusers import (
     FluxControlNetInpaintPipeline,
     FluxControlNetModel,
     FluxControlNetPipeline,
+    FluxMultiControlNetModel,
     QwenImageControlNetInpaintPipeline,
     QwenImageControlNetModel,
     QwenImageControlNetPipeline,
+    QwenImageMultiControlNetModel,
     SD3ControlNetModel,
     StableDiffusion3ControlNetInpaintingPipeline,
     StableDiffusion3ControlNetPipeline,
@@ -61,8 +63,8 @@ def build_flux1_wide(folder, seed):
     controlnet(folder / "controlnet", FluxControlNetModel(**FLUX1_WIDE), seed)
 
 
-def load_flux1(pipeline, folder, others):
-    """A pipeline with the parts of `folder`, and the rest of FLUX.1's golden `others`."""
+def load_flux1(pipeline, folder, others, more=()):
+    """A pipeline with the parts of `folder`, more ControlNets beside its own, and the rest of FLUX.1's golden `others`."""
     own = with_weights(folder)
     base = flux1.load(flux1.FluxPipeline, others)
     parts = dict(base.components, controlnet=FluxControlNetModel.from_pretrained(own / "controlnet"))
@@ -70,18 +72,32 @@ def load_flux1(pipeline, folder, others):
         parts["transformer"] = flux1.FluxTransformer2DModel.from_pretrained(own / "transformer")
     parts = {name: part.float() if isinstance(part, torch.nn.Module) else part for name, part in parts.items()}
     kept = {name: parts[name] for name in pipeline.__init__.__annotations__ if name in parts}
+    if more:
+        kept["controlnet"] = FluxMultiControlNetModel([kept["controlnet"], *more])
     loaded = pipeline(**kept)
     loaded.set_progress_bar_config(disable=True)
     return loaded
 
 
 def run_flux1(pipeline, name, prompt, width, height, seed, steps, control, **arguments):
-    """With a control picture, uint8 [height, width, 3]."""
-    # As `preprocess` would give it: tensors are taken as they are.
-    hint = control.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1
+    """With a control picture, uint8 [height, width, 3], or a list of them."""
+    pictures = control_inputs(control)
+    hints = [as_hint(each) for each in pictures.values()]
+    hint = hints if isinstance(control, list) else hints[0]
     call = flux1.run(pipeline, name, prompt, width, height, seed, steps, control_image=hint, **arguments)
     del call.args["control_image"]
-    return Call(call.name, call.description, call.args, {**call.inputs, "control": control}, call.outputs)
+    return Call(call.name, call.description, call.args, {**call.inputs, **pictures}, call.outputs)
+
+
+def as_hint(picture):
+    """As `preprocess` would give it: tensors are taken as they are."""
+    return picture.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1
+
+
+def control_inputs(control):
+    """Inputs of a call with one control picture or a list of them."""
+    pictures = control if isinstance(control, list) else [control]
+    return {"control" if i == 0 else f"control_{i + 1}": each for i, each in enumerate(pictures)}
 
 
 def flux1_calls(folder, _seed):
@@ -115,6 +131,36 @@ def flux1_wide_calls(folder, _seed):
         run_flux1(text, "text", flux1.PROMPT, 32, 24, 10, 2, photo(67, 24, 32), guidance_scale=3.0,
                   controlnet_conditioning_scale=0.9, max_sequence_length=64),
     ]  # fmt: skip
+
+
+# One ControlNet of several sees both pictures.
+SAME_NET = dict(control_net=["controlnet", "controlnet"])
+
+
+def flux1_several_calls(folder, seed):
+    """The Union ControlNet of another golden and one without modes; then that Union ControlNet twice."""
+    sizes = dict(flux1.DEV, num_layers=2, num_single_layers=2)
+    (folder / "controlnet_1").mkdir()
+    plain = FluxControlNetModel(**sizes)
+    plain.save_config(folder / "controlnet_1")
+    seed_weights(folder / "controlnet_1", plain, seed)
+    # One window for each picture: of a window for all, a pipeline with one net makes one for the first picture alone.
+    text, joint = (
+        load_flux1(FluxControlNetPipeline, FOLDER / "flux1", flux1.FOLDER / "dev", more) for more in ([plain.float()], [])
+    )
+    joint.controlnet = FluxMultiControlNetModel([joint.controlnet])
+    small = dict(max_sequence_length=32, guidance_scale=3.5)
+    pair = [photo(120, 20, 28), photo(121, 20, 28)]
+    calls = [
+        run_flux1(text, "windows", flux1.PROMPT, 28, 20, 3, 4, pair, control_mode=[4, None],
+                  controlnet_conditioning_scale=[0.8, 1.2], control_guidance_start=[0.0, 0.5],
+                  control_guidance_end=[0.6, 1.0], **small),
+        run_flux1(joint, "joint", "a red cat", 28, 20, 4, 2, pair, control_mode=[0, 2],
+                  controlnet_conditioning_scale=[0.9, 0.4], negative_prompt="blurry", true_cfg_scale=2.5,
+                  control_guidance_start=[0.0, 0.0], control_guidance_end=[1.0, 1.0], **small),
+    ]  # fmt: skip
+    calls[1].args.update(SAME_NET)
+    return calls
 
 
 # As the first one that was published: refined for itself, channels as the latents have them.
@@ -152,13 +198,14 @@ def z_image_calls(options, calls):
 
 def run_packed(family, pipeline, name, seed, control, arguments):
     """A call of a family's `picture_call`, with a control picture of the size of the result."""
-    height, width = control.shape[:2]
-    inputs = {"control": control, **{key: arguments[key] for key in ("given", "mask") if key in arguments}}
+    shown = control_inputs(control)
+    height, width = shown["control"].shape[:2]
+    inputs = {**shown, **{key: arguments[key] for key in ("given", "mask") if key in arguments}}
     given = dict(arguments)
-    # As `preprocess` would give them: tensors are taken as they are.
-    pictures = {"control_image": control, **({"image": given.pop("given")} if "given" in given else {})}
-    for key, picture in pictures.items():
-        pictures[key] = picture.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1
+    hints = [as_hint(each) for each in shown.values()]
+    pictures = {"control_image": hints if isinstance(control, list) else hints[0]}
+    if "given" in given:
+        pictures["image"] = as_hint(given.pop("given"))
     if "mask" in given:
         pictures["mask_image"] = given.pop("mask").reshape(1, 1, height, width).float() / 255
     call = packed_call(family, pipeline, name, seed, pictures, height=height, width=width, **given)
@@ -185,7 +232,7 @@ def most_likely(vae):
 def run_inpainted(pipeline, name, seed, given, mask, arguments):
     """A call with an image and its mask, which are all that the ControlNet sees."""
     height, width = given.shape[:2]
-    pictures = {"control_image": given.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1,
+    pictures = {"control_image": as_hint(given),
                 "control_mask": mask.reshape(1, 1, height, width).float() / 255}
     call = packed_call(qwen_image, pipeline, name, seed, pictures, height=height, width=width, **arguments)
     return Call(name, call.description, call.args, {"given": given, "mask": mask}, call.outputs)
@@ -247,6 +294,29 @@ def qwen_image_calls(folder, seed):
     ]
 
 
+def qwen_image_several_calls(folder, seed):
+    """The ControlNet of another golden sees two pictures; then a second one sees the other."""
+    with tempfile.TemporaryDirectory() as copy:
+        known = qwen_image_controlnet(pathlib.Path(copy), 1050)
+    second = qwen_image_controlnet(folder / "controlnet_1", seed)
+    pipeline = qwen_image.quiet(
+        QwenImageControlNetPipeline(**qwen_image_parts(), controlnet=QwenImageMultiControlNetModel([known])))
+    pair = [photo(122, 24, 40), photo(123, 24, 40)]
+    weights = dict(controlnet_conditioning_scale=[0.9, 0.5])
+    windows = dict(control_guidance_start=[0.0, 0.4], control_guidance_end=[0.7, 1.0])
+    joint = run_packed(qwen_image, pipeline, "joint", 7, pair, QWEN_IMAGE_PLAIN | weights)
+    joint.args.update(SAME_NET)
+
+    # The reference has a sum of several nets for FLUX.1 and Stable Diffusion 3 alone; this is theirs.
+    def summed(controlnet_cond, conditioning_scale, **others):
+        results = [net(controlnet_cond=cond, conditioning_scale=scale, **others)
+                   for net, cond, scale in zip((known, second), controlnet_cond, conditioning_scale, strict=True)]
+        return [a + b for a, b in zip(*results, strict=True)]
+
+    pipeline.controlnet.forward = summed
+    return [joint, run_packed(qwen_image, pipeline, "windows", 8, pair, QWEN_IMAGE_GUIDED | weights | windows)]
+
+
 # As those of InstantX: blocks of text and image, of which no whole number goes into the transformer's.
 SD3_JOINT = dict({name: value for name, value in sd3.MEDIUM.items() if name != "out_channels"}, num_layers=4,
                  dual_attention_layers=(0,), pos_embed_max_size=15)
@@ -306,6 +376,7 @@ GOLDENS = {
     "sd3_large": ("ControlNet of the image alone for SD 3.5", 1080, None, sd3_large_calls),
     "sd3_inpaint": ("ControlNet Inpainting for SD 3.5 Medium", 1090, None, sd3_inpaint_calls),
     "flux1": ("ControlNet Union for FLUX.1 dev, heads of 16", 1000, build_flux1, flux1_calls),
+    "flux1_several": ("Two ControlNets for FLUX.1 dev", 1290, None, flux1_several_calls),
     "flux1_wide": ("ControlNet for FLUX.1 schnell, heads of 128", 1010, build_flux1_wide, flux1_wide_calls),
     "z_image": ("ControlNet Union for Z-Image", 1020, build_z_image(Z_IMAGE), z_image_calls(Z_IMAGE, Z_IMAGE_CALLS)),
     "z_image_shared": ("ControlNet Union 2.0 for Z-Image", 1030, build_z_image(Z_IMAGE_SHARED),
@@ -313,6 +384,7 @@ GOLDENS = {
     "z_image_refined": ("ControlNet Union 2.1 for Z-Image", 1040, build_z_image(Z_IMAGE_REFINED),
                         z_image_calls(Z_IMAGE_REFINED, Z_IMAGE_CALLS[2:])),
     "qwen_image": ("ControlNet Union for Qwen-Image", 1050, None, qwen_image_calls),
+    "qwen_image_several": ("Two ControlNets for Qwen-Image", 1300, None, qwen_image_several_calls),
     "qwen_image_inpaint": ("ControlNet Inpainting for Qwen-Image", 1060, None, qwen_image_inpaint_calls),
 }
 

@@ -1,15 +1,13 @@
 /** The components of a FLUX.1 model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
+import { CONTROLNET_PARTS } from "../../../hub/model_index.ts";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
-import {
-  controlNetInfos,
-  controlSettings,
-  PICTURE_SETTINGS,
-} from "../../pipeline/control_units.ts";
+import { controlNetInfos, controlNets, MAX_CONTROLS } from "../../pipeline/control_nets.ts";
+import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control_units.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -98,13 +96,18 @@ const KONTEXT_SIDES: readonly (readonly [number, number])[] = [
   [64, 64],
 ];
 
+const CONTROLNET = optionalPart(FLUX1_CONTROLNET_CONFIG, "FluxControlNetModel");
+
 export const FLUX1_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["CLIPTextModel"], config: CLIP_TEXT_CONFIG },
     textEncoder2: { classNames: ["T5EncoderModel"], config: T5_CONFIG },
     transformer: { classNames: ["FluxTransformer2DModel"], config: FLUX1_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
-    controlnet: optionalPart(FLUX1_CONTROLNET_CONFIG, "FluxControlNetModel"),
+    controlnet: CONTROLNET,
+    controlnet2: CONTROLNET,
+    controlnet3: CONTROLNET,
+    controlnet4: CONTROLNET,
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
   },
   encoders: { tokens: "textEncoder2", pooled: "textEncoder" },
@@ -113,18 +116,22 @@ export const FLUX1_PARTS = partsTable({
   equal: [
     ["transformer.joint_attention_dim", "textEncoder2.d_model"],
     ["transformer.pooled_projection_dim", "textEncoder.hidden_size"],
-    ...sameSizes("controlnet", "transformer", [
-      "in_channels",
-      "num_attention_heads",
-      "attention_head_dim",
-      "joint_attention_dim",
-      "pooled_projection_dim",
-    ]),
+    ...CONTROLNET_PARTS.flatMap((part) =>
+      sameSizes(part, "transformer", [
+        "in_channels",
+        "num_attention_heads",
+        "attention_head_dim",
+        "joint_attention_dim",
+        "pooled_projection_dim",
+      ])
+    ),
   ],
-  fits: ({ transformer, vae, controlnet }, _, className) => {
+  fits: (configs, _, className) => {
+    const { transformer, vae } = configs;
     const features = latentFeatures(transformer);
     const fills = isFill(transformer);
-    if (controlnet && (KONTEXT.includes(className) || fills || drawsAfterPicture(transformer))) {
+    const drawsOtherwise = KONTEXT.includes(className) || fills || drawsAfterPicture(transformer);
+    if (drawsOtherwise && controlNets(configs).length > 0) {
       throw new TypeError(
         "Cannot use a ControlNet with FLUX.1 Kontext, Fill, Canny or Depth: it goes with dev, Krea and schnell; omit it",
       );
@@ -149,10 +156,10 @@ export const FLUX1_PARTS = partsTable({
 
 export type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
 
-export function flux1Info(
-  { className, transformer, vae, scheduler, controlnet }: Flux1Parts,
-): FamilyInfo {
-  const modes = controlnet && controlModes(controlnet.config);
+export function flux1Info(parts: Flux1Parts): FamilyInfo {
+  const { className, transformer, vae, scheduler } = parts;
+  const nets = controlNets(parts);
+  const known = controlNetInfos(nets, ({ config }) => controlModes(config));
   const scale = scaleFactor(vae.config);
   const sizeMultiple = scale * PACKED_SIDE;
   const isKontext = KONTEXT.includes(className);
@@ -180,9 +187,10 @@ export function flux1Info(
       "maxSequenceLength",
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
-      ...isDrawnAfter ? PICTURE_SETTINGS : controlSettings(controlnet !== undefined, { modes }),
+      ...isDrawnAfter ? PICTURE_SETTINGS : controlSettings(known),
     ],
-    controlNets: controlNetInfos([controlnet], () => modes),
+    controlNets: known,
+    ...(nets.length > 0 && { maxControls: MAX_CONTROLS }),
     ...(isKontext && { imageLimits: kontextLimits(sizeMultiple) }),
   };
 }

@@ -26,9 +26,10 @@ import type { Component } from "../../pipeline/components.ts";
 import {
   type ControlledPass,
   type ControlState,
+  type SeenPicture,
   type Steering,
   steering,
-  traceControlPicture,
+  traceControlPictures,
 } from "../../pipeline/control.ts";
 import { controlUnits } from "../../pipeline/control_units.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
@@ -47,17 +48,14 @@ import {
 } from "./modulation.ts";
 import { hiddenSize } from "../../config.ts";
 
-interface ControlInputs {
+/** Pictures are packed. */
+interface ControlInputs extends SeenPicture {
   /** Prompt from `flux1Context()` with the ControlNet's weights: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Packed latents, [1, tokens, features]. */
   readonly sample: Tensor;
-  /** The control picture, packed, [1, tokens, features]. */
-  readonly picture: Tensor;
   /** Kind of the picture, u32 [1]; not where all are alike. */
   readonly mode?: Tensor | undefined;
-  /** Weight, f32 [1]. */
-  readonly scale: Tensor;
   readonly grid: TokenGrid;
   readonly modulation: BlockModulation;
 }
@@ -153,54 +151,79 @@ function withMode(
   return concat([gather(modes, mode).reshape(1, 1, dim), context], 1);
 }
 
-interface ControlBranch {
-  /** What it makes of the first prompt, of the states of T5 and what CLIP sums up; it sees no other. */
-  prompt(states: Tensor, pooled: Tensor): PromptParts;
-  tables(times: Times): BlockTables;
+interface Controls {
+  /** What each ControlNet makes of the first prompt, of the states of T5 and what CLIP sums up; it sees no other. */
+  prompts(states: Tensor, pooled: Tensor): PromptParts[];
+  tables(times: Omit<Times, "summary">, summaries: readonly Tensor[]): BlockTables[];
+  /** Of each picture. */
   residuals(
-    context: DeviceTensor,
-    tables: Stored<BlockTables>,
+    contexts: readonly DeviceTensor[],
+    tables: readonly Stored<BlockTables>[],
     pass: ControlledPass,
-  ): ControlResiduals;
-  run(work: Work, noise: Float32Array): Promise<void>;
+  ): ControlResiduals[];
+  /** `noise` is that of each picture. */
+  run(work: Work, noise: readonly Float32Array[]): Promise<void>;
 }
 
-export function traceControlBranch(
+/** @param shown the ControlNet of each picture; one may see several */
+export function traceControls(
   session: Session,
-  { config, weights: { root: weights } }: Component<Flux1ControlNetConfig>,
+  shown: readonly Component<Flux1ControlNetConfig>[],
   vae: Component<KlVaeConfig>,
-  { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
-): ControlBranch {
-  const encoder = new ImageEncoder(session, klCodec(vae), [size], "control");
-  const picture = traceControlPicture(session, encoder, {
+  { latents, size, steps }: {
+    readonly latents: readonly number[];
+    readonly size: TiledSize;
+    readonly steps: number;
+  },
+): Controls {
+  const nets = [...new Set(shown)];
+  const encoder = new ImageEncoder(session, klCodec(vae), shown.map(() => size), "control");
+  const pictures = traceControlPictures(session, encoder, {
+    pictures: shown.length,
+    steps,
     noise: latents,
     tokens: ([drawn]) => packLatents(scaleLatents(vae.config, drawn!)),
   });
-  const modes = controlModes(config);
-  const mode = modes && session.tensor("control mode", [1], "u32");
+  const modes = shown.map(({ config }, i) => {
+    const names = controlModes(config);
+    return names && { names, mode: session.tensor(`control mode ${i}`, [1], "u32") };
+  });
   return {
-    prompt(states, pooled) {
+    prompts(states, pooled) {
       const first = (x: Tensor) => slice(x, 0, 0, 1);
-      return flux1Prompt(config, weights, first(states), first(pooled));
+      return nets.map(({ config, weights: { root } }) =>
+        flux1Prompt(config, root, first(states), first(pooled))
+      );
     },
-    tables: (times) => blockTables(config, weights, times),
-    residuals(context, tables, { sample, step, grid }) {
+    tables: (times, summaries) =>
+      nets.map(({ config, weights: { root } }, i) =>
+        blockTables(config, root, { ...times, summary: summaries[i]! })
+      ),
+    residuals(contexts, tables, { sample, step, grid }) {
       const { graph } = sample;
-      const vectors = tensorsIn<BlockTables>(graph, tables);
-      return flux1Control(graph, config, weights, {
-        sample,
-        grid,
-        context: graph.use(context),
-        picture: graph.use(picture.tokens),
-        mode: mode && graph.use(mode),
-        scale: graph.use(picture.scale),
-        modulation: blockModulationOf(vectors, step, hiddenSize(config)),
+      const seen = pictures.seen(graph, step);
+      return shown.map((net, i) => {
+        const { config, weights: { root } } = net;
+        const own = nets.indexOf(net);
+        const vectors = tensorsIn<BlockTables>(graph, tables[own]!);
+        return flux1Control(graph, config, root, {
+          ...seen[i]!,
+          sample,
+          grid,
+          context: graph.use(contexts[own]!),
+          mode: modes[i] && graph.use(modes[i].mode),
+          modulation: blockModulationOf(vectors, step, hiddenSize(config)),
+        });
       });
     },
     async run(work, noise) {
-      await picture.run(work, noise);
-      if (!mode) return;
-      await work.run([writing(mode, [modes.indexOf(controlUnits(work.request)[0].mode!)])]);
+      await pictures.run(work, noise);
+      const units = controlUnits(work.request);
+      await work.run(
+        modes.flatMap((own, i) =>
+          own ? [writing(own.mode, [own.names.indexOf(units[i]!.mode!)])] : []
+        ),
+      );
     },
   };
 }

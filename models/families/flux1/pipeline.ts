@@ -6,6 +6,8 @@
 import { f32, type Tensor } from "../../../runtime/mod.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { roundedTimestep, timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
+import { controlNetInfos, controlNets } from "../../pipeline/control_nets.ts";
+import { controlNetsOf } from "../../pipeline/control_units.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
@@ -18,7 +20,7 @@ import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
 import { flux1Prompt } from "./blocks.ts";
 import { FLUX1_PARTS, FLUX1_PIPELINES, flux1Info } from "./config.ts";
-import { traceControlBranch } from "./control.ts";
+import { traceControls } from "./control.ts";
 import { GivenImage, givenShape } from "./given.ts";
 import { FLUX1_FILES, FLUX1_LORA } from "./layouts.ts";
 import {
@@ -51,6 +53,7 @@ export const FLUX1 = defineFamily({
         rows: maxLength,
         steps: request.numInferenceSteps,
         start,
+        controls: controlNetsOf(request, controlNetInfos(controlNets(parts))),
         ...samplingOf(request),
       },
       latents: [grid, given.reference ?? grid].map((each) => latentSize(each, PACKED_SIDE)),
@@ -58,19 +61,22 @@ export const FLUX1 = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, textEncoder2, vae, scheduler, controlnet } = parts;
+    const { transformer, textEncoder, textEncoder2, vae, scheduler } = parts;
     const { grid, prompts, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = imageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
     const size = { ...latentSize(grid, PACKED_SIDE), tileSide };
     const latents = [1, vae.config.latent_channels, size.height, size.width];
-    const isGuided = config.guidance_embeds || shape.control && controlnet?.config.guidance_embeds;
+    const nets = controlNets(parts);
+    const shown = shape.control && nets.length > 0 ? shape.controls.map((net) => nets[net]!) : [];
+    const isGuided = [transformer, ...shown].some(({ config }) => config.guidance_embeds);
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
 
     // 1. Encode: the input image; the prompts by both encoders.
     const given = new GivenImage(session, vae, shape.given, size);
-    const control = controlnet && shape.control
-      ? traceControlBranch(session, controlnet, vae, { latents, size })
+    const steps = schedule.timesteps.length;
+    const control = shown.length > 0
+      ? traceControls(session, shown, vae, { latents, size, steps })
       : undefined;
     const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
     const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId, { seesPadding: true });
@@ -82,7 +88,7 @@ export const FLUX1 = defineFamily({
           context: ofPrompt(all.context, i),
           summary: ofPrompt(all.summary, i),
         }));
-        return { prompts: own, control: control?.prompt(states, pooled!) };
+        return { prompts: own, controls: control?.prompts(states, pooled!) };
       },
     });
 
@@ -95,9 +101,9 @@ export const FLUX1 = defineFamily({
         ...given.inputs,
         guidance: isGuided ? f32(1, EMBEDDING_CHANNELS) : undefined,
         summaries: text.context.prompts.map(({ summary }) => summary),
-        controlSummary: text.context.control?.summary,
+        controlSummaries: text.context.controls?.map(({ summary }) => summary),
       },
-      ({ noise, guidance, summaries, controlSummary, ...images }, graph) => {
+      ({ noise, guidance, summaries, controlSummaries, ...images }, graph) => {
         const { image, conditions } = given.trace(images);
         const begun = shape.given.isDrawn || shape.isMasked ? image : undefined;
         // Fill keeps what it shall by itself.
@@ -111,11 +117,8 @@ export const FLUX1 = defineFamily({
           modulations: summaries.map((summary) =>
             modulationTables(config, weights, { timesteps: embedded, guidance, summary })
           ),
-          controlTables: controlSummary && control?.tables({
-            timesteps: embedded,
-            guidance,
-            summary: controlSummary,
-          }),
+          controlTables: controlSummaries &&
+            control?.tables({ timesteps: embedded, guidance }, controlSummaries),
         };
       },
     );
@@ -141,8 +144,12 @@ export const FLUX1 = defineFamily({
           grids,
           ranks: session.ranks,
           modulation: modulationOf(inputs, inputs.step, hiddenSize(config)),
-          control: isSteered && controlTables
-            ? control?.residuals(text.context.control!.context, controlTables, { ...inputs, grid })
+          controls: isSteered && controlTables
+            ? control?.residuals(
+              text.context.controls!.map(({ context }) => context),
+              controlTables,
+              { ...inputs, grid },
+            )
             : undefined,
         }),
       preview: images.preview,
@@ -154,15 +161,15 @@ export const FLUX1 = defineFamily({
     return async (work) => {
       const { guidanceScale, trueCfgScale = 1 } = work.request;
       const draw = noiseOf(work.request, latents);
-      // The noise of the control picture comes first.
-      const pictureNoise = control && draw();
+      // The noise of control pictures comes first.
+      const pictureNoise = shown.map(() => draw());
       const { noise, ...drawn } = given.draw(draw);
       const guidance = isGuided
         ? timestepEmbedding([guidanceScale * EMBEDDING_SCALE], EMBEDDING_CHANNELS)
         : undefined;
       const seen = await given.run(work);
       await text.run(work);
-      await control?.run(work, pictureNoise!);
+      await control?.run(work, pictureNoise);
       await work.run([begin.call({ noise, ...drawn, ...seen, guidance })]);
       await denoiser.run(work, classifierFree(trueCfgScale, prompts), draw, { noise });
       await result.run(work);

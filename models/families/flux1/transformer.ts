@@ -3,7 +3,7 @@ import { concat, type Graph, type Tensor, type WeightScope } from "../../../runt
 import type { Streams } from "../../blocks/double_stream.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
 import { linearLayer } from "../../blocks/layers.ts";
-import type { Steered } from "../../pipeline/control.ts";
+import { type ControlStates, type SteeredByAll, steeredByAll } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
@@ -28,7 +28,7 @@ interface Flux1Inputs {
   readonly places?: readonly number[][];
   readonly kind?: FeedForwardKind;
   readonly modulation: Modulation;
-  readonly control?: ControlResiduals | undefined;
+  readonly controls?: readonly ControlResiduals[] | undefined;
   readonly ranks?: Ranks;
 }
 
@@ -37,8 +37,17 @@ export function flux1Transformer(
   graph: Graph,
   config: Flux1Sizes,
   weights: WeightScope,
-  { context, sample, conditions, reference, grids, modulation, control, ranks = ALONE, ...kinds }:
-    Flux1Inputs,
+  {
+    context,
+    sample,
+    conditions,
+    reference,
+    grids,
+    modulation,
+    controls = [],
+    ranks = ALONE,
+    ...kinds
+  }: Flux1Inputs,
 ): Tensor {
   const dim = hiddenSize(config);
   const textTokens = context.dim(1);
@@ -54,26 +63,30 @@ export function flux1Transformer(
     ...double.map(() => DOUBLE_SIZE),
     ...single.map(() => 1),
   ]);
-  const steps = control?.(split, textTokens, { double: double.length, single: single.length });
+  const count = { double: double.length, single: single.length };
+  const steps = controls.map((control) => control(split, textTokens, count));
   let streams: Streams<Tensor> = {
     text: split.own(context),
     image: linearLayer(weights, "x_embedder", split.own(tokens), dim),
   };
-  let beside = steps?.begin;
+  let beside: ControlStates<Streams<Tensor>> = steps.map(({ begin }) => begin);
   for (const layer of double.keys()) {
     ({ streams, beside } = layers.run(layer, { streams, beside }, (given) => {
       const { text, image } = blocks.double(given.streams, layer);
-      const next = { x: image, control: given.beside };
-      const { x, control } = steps?.double(next, layer) ?? next;
-      return { streams: { text, image: x }, beside: control };
+      const next = { x: image, controls: given.beside };
+      const { x, controls } = steeredByAll(steps.map((step) => step.double), next, layer);
+      return { streams: { text, image: x }, beside: controls };
     }));
   }
   const joined = concat([streams.text, streams.image], 1);
-  let all: Steered<Tensor> = { x: joined, control: beside && steps!.single(beside.own, joined) };
+  let all: SteeredByAll<Tensor> = {
+    x: joined,
+    controls: steps.map((step, i) => step.single(beside[i]!.own, joined)),
+  };
   for (const layer of single.keys()) {
-    all = layers.run(double.length + layer, all, ({ x, control }) => {
-      const next = { x: blocks.single(x, layer), control };
-      return steps?.singles(next, layer) ?? next;
+    all = layers.run(double.length + layer, all, ({ x, controls }) => {
+      const next = { x: blocks.single(x, layer), controls };
+      return steeredByAll(steps.map((step) => step.singles), next, layer);
     });
   }
   const result = split.gatherFirst(

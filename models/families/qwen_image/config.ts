@@ -1,5 +1,6 @@
 /** The components of a Qwen-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
+import { CONTROLNET_PARTS } from "../../../hub/model_index.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes, refuse } from "../../config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
@@ -10,6 +11,7 @@ import {
   partsTable,
   sameSizes,
 } from "../../pipeline/components.ts";
+import { controlNets } from "../../pipeline/control_nets.ts";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
 import { QWEN2_5_VL_CONFIG } from "../../text_encoders/qwen2_5_vl.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -86,6 +88,8 @@ export const EDIT_CLASSES = [
 
 export const LAYERED_CLASS = "QwenImageLayeredPipeline";
 
+const CONTROLNET = optionalPart(QWEN_IMAGE_CONTROLNET_CONFIG, "QwenImageControlNetModel");
+
 export const QWEN_IMAGE_PARTS = partsTable({
   components: {
     textEncoder: {
@@ -101,7 +105,10 @@ export const QWEN_IMAGE_PARTS = partsTable({
       classNames: ["AutoencoderKLQwenImage", "AutoencoderKLWan"],
       config: QWEN_IMAGE_VAE_CONFIG,
     },
-    controlnet: optionalPart(QWEN_IMAGE_CONTROLNET_CONFIG, "QwenImageControlNetModel"),
+    controlnet: CONTROLNET,
+    controlnet2: CONTROLNET,
+    controlnet3: CONTROLNET,
+    controlnet4: CONTROLNET,
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   settings: QWEN_IMAGE_SETTINGS,
@@ -109,14 +116,18 @@ export const QWEN_IMAGE_PARTS = partsTable({
   equal: [
     ["transformer.out_channels", "vae.z_dim"],
     ["transformer.joint_attention_dim", "textEncoder.hidden_size"],
-    ...sameSizes("controlnet", "transformer", [
-      "in_channels",
-      "num_attention_heads",
-      "attention_head_dim",
-      "joint_attention_dim",
-    ]),
+    ...CONTROLNET_PARTS.flatMap((part) =>
+      sameSizes(part, "transformer", [
+        "in_channels",
+        "num_attention_heads",
+        "attention_head_dim",
+        "joint_attention_dim",
+      ])
+    ),
   ],
-  fits: ({ transformer, textEncoder, vae, controlnet }, _, className) => {
+  fits: (configs, _, className) => {
+    const { transformer, textEncoder, vae } = configs;
+    const nets = controlNets(configs);
     const edits = EDIT_CLASSES.some((name) => name === className);
     if (edits && !textEncoder.vision) {
       throw new TypeError(
@@ -125,10 +136,18 @@ export const QWEN_IMAGE_PARTS = partsTable({
       );
     }
     checkLayers(className === LAYERED_CLASS, transformer, vae.in_channels);
-    if (!controlnet || !edits && className !== LAYERED_CLASS) return [];
-    throw new TypeError(
-      "Cannot use a ControlNet with Qwen-Image-Edit or -Layered: they go with Qwen-Image; omit it",
-    );
+    if (nets.length > 0 && (edits || className === LAYERED_CLASS)) {
+      throw new TypeError(
+        "Cannot use a ControlNet with Qwen-Image-Edit or -Layered: they go with Qwen-Image; omit it",
+      );
+    }
+    if (nets.length > 1 && nets.some((config) => seesMask({ config }))) {
+      throw new TypeError(
+        "Cannot use a ControlNet for inpainting beside others: it sees an image and its mask, and no control pictures; " +
+          "omit it, or the others",
+      );
+    }
+    return [];
   },
   checkTokenizer: requireQwenChat,
 });
@@ -155,8 +174,12 @@ function checkLayers(
   );
 }
 
-export function controlsByMask(
-  { controlnet }: { readonly controlnet?: Component<QwenImageControlNetConfig> | undefined },
+export function seesMask(
+  { config }: Pick<Component<QwenImageControlNetConfig>, "config">,
 ): boolean {
-  return (controlnet?.config.extra_condition_channels ?? 0) > 0;
+  return config.extra_condition_channels > 0;
+}
+
+export function controlsByMask(parts: QwenImageParts): boolean {
+  return controlNets(parts).some(seesMask);
 }

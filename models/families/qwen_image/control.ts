@@ -19,9 +19,10 @@ import type { Component } from "../../pipeline/components.ts";
 import {
   type ControlledPass,
   type ControlState,
+  type SeenPicture,
   type Steering,
   steering,
-  traceControlPicture,
+  traceControlPictures,
 } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
@@ -37,19 +38,16 @@ import {
   rotaryOf,
   textPositions,
 } from "./blocks.ts";
-import type { QwenImageControlNetConfig, QwenImageParts } from "./config.ts";
+import { type QwenImageControlNetConfig, type QwenImageParts, seesMask } from "./config.ts";
 import { blockModulation, type BlockTables, blockTables } from "./modulation.ts";
 import { hiddenSize } from "../../config.ts";
 
-interface ControlInputs {
+/** Pictures are patches. */
+interface ControlInputs extends SeenPicture {
   /** Prompt from `qwenImageContext()` with the ControlNet's weights: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, in_channels]. */
   readonly sample: Tensor;
-  /** The control picture as patches, [1, tokens, in_channels]. */
-  readonly picture: Tensor;
-  /** Weight, f32 [1]. */
-  readonly scale: Tensor;
   readonly grid: TokenGrid;
   readonly tables: BlockTables;
   /** Row of them, u32 [1]. */
@@ -103,29 +101,40 @@ export function qwenImageControl(
   };
 }
 
-interface ControlBranch {
+interface Controls {
   /** Whether what it sees is drawn from its moments; the reference does so by chance for inpainting, here it is the most likely. */
   readonly drawsNoise: boolean;
-  /** What it makes of the first prompt's states, [1, text tokens, width]; it sees no other. */
-  prompt(graph: Graph, states: Tensor): Tensor;
-  tables(embedding: Tensor): BlockTables;
+  /** What each ControlNet makes of the first prompt's states, [1, text tokens, width]; it sees no other. */
+  prompts(graph: Graph, states: Tensor): Tensor[];
+  tables(embedding: Tensor): BlockTables[];
+  /** Of each picture. */
   residuals(
-    context: DeviceTensor,
-    tables: Stored<BlockTables>,
+    contexts: readonly DeviceTensor[],
+    tables: readonly Stored<BlockTables>[],
     pass: ControlledPass,
-  ): ControlResiduals;
-  run(work: Work, noise?: Float32Array): Promise<void>;
+  ): ControlResiduals[];
+  /** `noise` is that of each picture, where it is drawn. */
+  run(work: Work, noise?: readonly Float32Array[]): Promise<void>;
 }
 
-export function traceControlBranch(
+/** @param shown the ControlNet of each picture; one may see several */
+export function traceControls(
   session: Session,
-  { config, weights: { root: weights } }: Component<QwenImageControlNetConfig>,
+  shown: readonly Component<QwenImageControlNetConfig>[],
   vae: QwenImageParts["vae"],
-  { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
-): ControlBranch {
-  const isMasked = config.extra_condition_channels > 0;
-  const encoder = new ImageEncoder(session, wanImageCodec(vae), [size], "control");
-  const picture = traceControlPicture(session, encoder, {
+  { latents, size, steps }: {
+    readonly latents: readonly number[];
+    readonly size: TiledSize;
+    readonly steps: number;
+  },
+): Controls {
+  const nets = [...new Set(shown)];
+  const isMasked = seesMask(nets[0]!);
+  const codec = wanImageCodec(vae);
+  const encoder = new ImageEncoder(session, codec, shown.map(() => size), "control");
+  const pictures = traceControlPictures(session, encoder, {
+    pictures: shown.length,
+    steps,
     noise: isMasked ? undefined : latents,
     tokens: ([drawn], kept) => {
       const latents = scaleLatents(vae, drawn!);
@@ -135,18 +144,23 @@ export function traceControlBranch(
   });
   return {
     drawsNoise: !isMasked,
-    prompt: (graph, states) => qwenImageContext(graph, config, weights, states),
-    tables: (embedding) => blockTables(config, weights, embedding),
-    residuals(context, tables, pass) {
+    prompts: (graph, states) =>
+      nets.map(({ config, weights: { root } }) => qwenImageContext(graph, config, root, states)),
+    tables: (embedding) =>
+      nets.map(({ config, weights: { root } }) => blockTables(config, root, embedding)),
+    residuals(contexts, tables, pass) {
       const { graph } = pass.sample;
-      return qwenImageControl(graph, config, weights, {
-        ...pass,
-        context: graph.use(context),
-        picture: graph.use(picture.tokens),
-        scale: graph.use(picture.scale),
-        tables: tensorsIn<BlockTables>(graph, tables),
+      const seen = pictures.seen(graph, pass.step);
+      return shown.map((net, i) => {
+        const own = nets.indexOf(net);
+        return qwenImageControl(graph, net.config, net.weights.root, {
+          ...pass,
+          ...seen[i]!,
+          context: graph.use(contexts[own]!),
+          tables: tensorsIn<BlockTables>(graph, tables[own]!),
+        });
       });
     },
-    run: picture.run,
+    run: pictures.run,
   };
 }

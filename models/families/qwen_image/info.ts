@@ -1,5 +1,6 @@
 /** What Qwen-Image's models can do, with the defaults of the published ones. */
-import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
+import { controlNetInfos, controlNets, MAX_CONTROLS } from "../../pipeline/control_nets.ts";
+import { controlSettings } from "../../pipeline/control_units.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -23,6 +24,7 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
   const edit = editRules(parts);
   const layers = layerRules(parts);
   const byMask = controlsByMask(parts);
+  const known = controlNetInfos(controlNets(parts));
   const needsImage = edit !== undefined || layers !== undefined;
   return {
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
@@ -43,9 +45,9 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
     optionalSettings: [
       ...["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...layers ? ["layers"] as const : [],
-      ...controlSettings(parts.controlnet !== undefined, { byMask }),
+      ...controlSettings(known, { byMask }),
     ],
-    controlNets: controlNetInfos([parts.controlnet]),
-    ...(byMask && { controlsByMask: true }),
+    controlNets: known,
+    ...(byMask ? { controlsByMask: true } : known.length > 0 && { maxControls: MAX_CONTROLS }),
   };
 }

@@ -6,6 +6,8 @@
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { timestepConstant, unitTimestep } from "../../blocks/embeddings.ts";
+import { controlNetInfos, controlNets } from "../../pipeline/control_nets.ts";
+import { controlNetsOf } from "../../pipeline/control_units.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
@@ -27,7 +29,7 @@ import {
   PATCH_SIDE,
   QWEN_IMAGE_PARTS,
 } from "./config.ts";
-import { traceControlBranch } from "./control.ts";
+import { traceControls } from "./control.ts";
 import { editRules, imageCounts, layerRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
 import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance, qwenImageSchedule } from "./sampling.ts";
@@ -68,6 +70,7 @@ export const QWEN_IMAGE = defineFamily({
       images: imageCounts(request, layerRules(parts)),
       /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths,
+      controls: controlNetsOf(request, controlNetInfos(controlNets(parts))),
       ...imageSteps(request, given.start !== undefined),
     };
     const coded = [grid, ...given.references];
@@ -75,7 +78,7 @@ export const QWEN_IMAGE = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, vae, controlnet } = parts;
+    const { transformer, vae } = parts;
     const { grid, images: { sampled }, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     // A ControlNet that sees the mask keeps what it shall by itself.
@@ -92,8 +95,11 @@ export const QWEN_IMAGE = defineFamily({
     const given = traceGiven(session, parts, shape.given, tileSide);
     const imagePatches = (x: Tensor) => patchesOf(scaleLatents(vae, x));
     const start = new StartImage(given.moments, latents, imagePatches);
-    const control = controlnet && shape.control
-      ? traceControlBranch(session, controlnet, vae, { latents, size })
+    const nets = controlNets(parts);
+    const shown = shape.control && nets.length > 0 ? shape.controls.map((net) => nets[net]!) : [];
+    const steps = schedule.timesteps.length;
+    const control = shown.length > 0
+      ? traceControls(session, shown, vae, { latents, size, steps })
       : undefined;
     const dropped = DROPPED_TOKENS[editRules(parts) ? "edit" : "describe"];
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
@@ -102,7 +108,7 @@ export const QWEN_IMAGE = defineFamily({
         const own = textTokens.map((end, i) => ofPrompt(states, i, [dropped, end]));
         return {
           prompts: own.map((states) => qwenImageContext(graph, config, weights, states)),
-          control: control?.prompt(graph, own[0]!),
+          controls: control?.prompts(graph, own[0]!),
         };
       },
     });
@@ -147,8 +153,8 @@ export const QWEN_IMAGE = defineFamily({
           grids: new Array(sampled).fill(grid),
           ranks: session.ranks,
           referenceGrids: shape.given.references,
-          control: isSteered && controlTables
-            ? control?.residuals(text.context.control!, controlTables, { ...inputs, grid })
+          controls: isSteered && controlTables
+            ? control?.residuals(text.context.controls!, controlTables, { ...inputs, grid })
             : undefined,
         }),
       guidance: prompts > 1 ? NORMED_GUIDANCE : undefined,
@@ -160,8 +166,8 @@ export const QWEN_IMAGE = defineFamily({
 
     return async (work) => {
       const draw = noiseOf(work.request, latents);
-      // The noise of the control picture comes first.
-      const pictureNoise = control?.drawsNoise ? draw() : undefined;
+      // The noise of control pictures comes first.
+      const pictureNoise = control?.drawsNoise ? shown.map(() => draw()) : undefined;
       const drawn = start.draw(draw);
       const seen = await given.run(work);
       await text.run(work, seen);

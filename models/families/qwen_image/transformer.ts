@@ -6,6 +6,7 @@ import { concat, type Graph, type Tensor, type WeightScope } from "../../../runt
 import type { Streams } from "../../blocks/double_stream.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
 import { linearLayer } from "../../blocks/layers.ts";
+import { type ControlStates, steeredByAll } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
@@ -26,7 +27,7 @@ interface QwenImageInputs extends ModulationTables {
   readonly referenceGrids: readonly TokenGrid[];
   /** Row of the tables of all timesteps, u32 [1]. */
   readonly step: Tensor;
-  readonly control?: ControlResiduals | undefined;
+  readonly controls?: readonly ControlResiduals[] | undefined;
   readonly ranks?: Ranks;
 }
 
@@ -37,9 +38,8 @@ export function qwenImageTransformer(
   weights: WeightScope,
   inputs: QwenImageInputs,
 ): Tensor {
-  const { context, sample, references, referenceGrids, blocks, out, step, control, ...own } =
-    inputs;
-  const { ranks = ALONE } = inputs;
+  const { context, sample, references, referenceGrids, blocks, out, step, ...own } = inputs;
+  const { ranks = ALONE, controls = [] } = inputs;
   const grids = [...own.grids, ...referenceGrids];
   const areLayers = config.use_layer3d_rope;
   const places = imagePositions(grids, areLayers);
@@ -66,16 +66,16 @@ export function qwenImageTransformer(
     ...(isSplit && { reference: embed(references) }),
   };
   const clean = isSplit ? graph.constant("clean", [1], "u32", [out.dim(0) - 1]) : undefined;
-  const steps = control?.(split, blocks.length);
-  let beside = steps?.begin;
+  const steps = controls.map((control) => control(split, blocks.length));
+  let beside: ControlStates<Streams<Tensor>> = steps.map(({ begin }) => begin);
   blocks.forEach((tables, layer) => {
     ({ streams, beside } = layers.run(layer, { streams, beside }, (own) => {
       const vectors = blockModulation(tables, step, clean);
       const given = { layer, streams: own.streams, vectors, rotary, split };
       const result = qwenImageBlock(graph, config, weights, given);
-      const next = { x: result.image, control: own.beside };
-      const { x, control } = steps?.after(next, layer) ?? next;
-      return { streams: { ...result, image: x }, beside: control };
+      const next = { x: result.image, controls: own.beside };
+      const { x, controls } = steeredByAll(steps.map(({ after }) => after), next, layer);
+      return { streams: { ...result, image: x }, beside: controls };
     }));
   });
   const result = split.gatherFirst(

@@ -1,6 +1,5 @@
 /** The components of a Stable Diffusion model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import { CONTROLNET_PARTS } from "../../../hub/model_index.ts";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import {
@@ -9,12 +8,8 @@ import {
   partsTable,
   type SizeCheck,
 } from "../../pipeline/components.ts";
-import {
-  controlNetInfos,
-  controlNetsOf,
-  controlSettings,
-  controlUnits,
-} from "../../pipeline/control_units.ts";
+import { controlNetInfos, controlNets, MAX_CONTROLS } from "../../pipeline/control_nets.ts";
+import { controlNetsOf, controlSettings, controlUnits } from "../../pipeline/control_units.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { DiffusionScheduler, EdmScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -86,9 +81,6 @@ const MAX_REFERENCES = 8;
 /** Texts of 75 tokens that a prompt may become. */
 const MAX_TEXTS = 20;
 const TEXT_TOKENS = 75;
-
-/** Most control pictures of a request: each costs a pass of its ControlNet in every step. */
-const MAX_CONTROLS = 8;
 
 /** Sides of images by default, in latents, where `sample_size` is absent. */
 const [SD_SIDE, SDXL_SIDE] = [64, 128];
@@ -196,13 +188,6 @@ export const SD_PARTS = partsTable({
     ];
   },
 });
-
-/** ControlNets and adapters, or their configurations, in the order in which pictures go to them. */
-export function controlNets<Net>(
-  parts: { readonly [Part in typeof CONTROLNET_PARTS[number]]: Net | undefined },
-): Net[] {
-  return CONTROLNET_PARTS.map((part) => parts[part]).filter((net) => net !== undefined);
-}
 
 function ipAdapterFit(
   { cross_attention_dim, widths, sees, image_dim }: IpAdapterConfig,
@@ -361,7 +346,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       ),
     ),
     controlNets: known,
-    maxControls: nets.length > 0 ? MAX_CONTROLS : 1,
+    ...(nets.length > 0 && { maxControls: MAX_CONTROLS }),
     controlsInpainting: nets.length > 0,
     startsFromLatents: true,
     maxImages: 1,
@@ -381,10 +366,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       ...isRefiner || refiner ? SCORE_SETTINGS : [],
       ...refiner ? ["refinerStart" as const] : [],
       ...SAMPLING_CHOICES,
-      ...controlSettings(nets.length > 0, {
-        modes: known.find(({ modes }) => modes)?.modes,
-        isBalanced: true,
-      }),
+      ...controlSettings(known, { isBalanced: true }),
       ...adapters.length > 0
         ? IP_ADAPTER_SETTINGS.filter((name) => isXl || name !== "ipAdapterMode")
         : [],

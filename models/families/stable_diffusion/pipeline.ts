@@ -6,7 +6,8 @@ import { concat, elementwise, f32, gather, slice, type Tensor } from "../../../r
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
 import { chunkedPrompts, chunkRows } from "../../pipeline/chunked_prompts.ts";
-import { controlNetInfos, controlNetsOf, controlUnits } from "../../pipeline/control_units.ts";
+import { controlNetInfos, controlNets } from "../../pipeline/control_nets.ts";
+import { controlNetsOf, controlUnits } from "../../pipeline/control_units.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
@@ -20,7 +21,6 @@ import { clipPromptEncoder } from "../../text_encoders/clip_prompt.ts";
 import { unetTextStates, unetTimeTables } from "./conditioning.ts";
 import {
   checkSdRequest,
-  controlNets,
   REFINER_START,
   refinerStep,
   SD_PARTS,

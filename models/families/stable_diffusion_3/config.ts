@@ -4,7 +4,8 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { hiddenSize } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
-import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
+import { controlNetInfos } from "../../pipeline/control_nets.ts";
+import { controlSettings } from "../../pipeline/control_units.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { PipelineInfo, PipelineRequest } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -135,13 +136,14 @@ function sampling({ transformer: { config }, schedulerFile }: Sd3Parts) {
 export function sd3Info(parts: Sd3Parts): FamilyInfo {
   const scale = scaleFactor(parts.vae.config);
   const byMask = controlsByMask(parts);
+  const known = controlNetInfos([parts.controlnet]);
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
     defaults: { ...usualSize(scale), ...sampling(parts) },
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: byMask ? 1 : 0.6 },
-    controlNets: controlNetInfos([parts.controlnet]),
+    controlNets: known,
     ...(byMask && { controlsByMask: true }),
     startsFromLatents: true,
     sizeMultiple: scale * PATCH_SIDE,
@@ -157,7 +159,7 @@ export function sd3Info(parts: Sd3Parts): FamilyInfo {
       "skipLayerGuidanceStart",
       "skipLayerGuidanceStop",
       ...SAMPLING_CHOICES,
-      ...controlSettings(parts.controlnet !== undefined, { byMask }),
+      ...controlSettings(known, { byMask }),
       ...parts.scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
     ],
   };

@@ -19,9 +19,10 @@ import type { Session } from "../../memory/session.ts";
 import {
   type ControlledPass,
   type ControlState,
+  type SeenPicture,
   type Steering,
   steering,
-  traceControlPicture,
+  traceControlPictures,
 } from "../../pipeline/control.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec } from "../../pipeline/kl_coders.ts";
@@ -40,15 +41,12 @@ interface ControlSteps {
 
 export type ControlResiduals = (split: TokenSplit, blocks: number) => ControlSteps;
 
-interface ControlInputs {
+/** Pictures are patches; a mask is one more channel. */
+interface ControlInputs extends SeenPicture {
   /** Prompt from `sd3Context()` with the ControlNet's weights, [1, text tokens, dim]; some see none. */
   readonly context: Tensor | undefined;
   /** Latents as patches, [1, tokens, features]. */
   readonly sample: Tensor;
-  /** The picture likewise; a mask is one more channel. */
-  readonly picture: Tensor;
-  /** Weight, f32 [1]. */
-  readonly scale: Tensor;
   readonly grid: TokenGrid;
   readonly tables: readonly BlockTables[];
   /** Row of them, u32 [1]. */
@@ -116,7 +114,7 @@ export function traceControlBranch(
   session: Session,
   { transformer, vae }: Sd3Parts,
   { config, weights: { root: weights, path } }: NonNullable<Sd3Parts["controlnet"]>,
-  size: TiledSize,
+  { size, steps }: { readonly size: TiledSize; readonly steps: number },
 ): ControlBranch {
   const isMasked = config.extra_conditioning_channels > 0;
   const seesText = config.joint_attention_dim !== null;
@@ -137,7 +135,9 @@ export function traceControlBranch(
   );
   const shift = config.force_zeros_for_pooled_projection && !isMasked ? { shift_factor: 0 } : {};
   const patches = { i: PATCH_SIDE, j: PATCH_SIDE };
-  const picture = traceControlPicture(session, encoder, {
+  const pictures = traceControlPictures(session, encoder, {
+    pictures: 1,
+    steps,
     tokens([drawn], kept) {
       const latents = scaleLatents({ ...vae.config, ...shift }, drawn!);
       const seen = kept ? concat([latents, kept], -1) : latents;
@@ -157,9 +157,8 @@ export function traceControlBranch(
       const { sample: { graph }, sample, grid } = pass;
       const inputs = {
         ...pass,
+        ...pictures.seen(graph, pass.step)[0]!,
         context: context && tensorsIn<Tensor>(graph, context),
-        picture: graph.use(picture.tokens),
-        scale: graph.use(picture.scale),
         tables: tensorsIn<readonly BlockTables[]>(graph, tables),
       };
       const base = transformer.weights.root;
@@ -169,6 +168,6 @@ export function traceControlBranch(
         ? sd3Control(graph, config, weights, inputs)
         : sd3Control(graph, config, weights, inputs, embed);
     },
-    run: picture.run,
+    run: pictures.run,
   };
 }

@@ -95,7 +95,7 @@ export const STABLE_DIFFUSION_3 = defineFamily({
       (x) => rearrange(scaleLatents(vae.config, x), "1 (y i) (x j) c -> 1 (y x) (i j c)", patches),
     );
     const control = controlnet && shape.control
-      ? traceControlBranch(session, parts, controlnet, size)
+      ? traceControlBranch(session, parts, controlnet, { size, steps: schedule.timesteps.length })
       : undefined;
     const text = traceText(session, parts, shape, control?.context);
 

@@ -4,7 +4,8 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { headFits, refuse } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
-import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
+import { controlNetInfos } from "../../pipeline/control_nets.ts";
+import { controlSettings } from "../../pipeline/control_units.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
@@ -152,6 +153,7 @@ export function zImageInfo(
   const sampling = isDistilled
     ? { numInferenceSteps: 8, guidanceScale: 0 }
     : { numInferenceSteps: 50, guidanceScale: 5 };
+  const known = controlNetInfos([controlnet]);
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
@@ -160,7 +162,7 @@ export function zImageInfo(
     inpainting: { strength: 1 },
     sizeMultiple: scale * PATCH_SIDE,
     startsFromLatents: true,
-    controlNets: controlNetInfos([controlnet]),
+    controlNets: known,
     maxImages: 1,
     optionalSettings: [
       "guidanceLimit",
@@ -168,7 +170,7 @@ export function zImageInfo(
       "maxSequenceLength",
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
-      ...controlSettings(controlnet !== undefined),
+      ...controlSettings(known),
     ],
   };
 }

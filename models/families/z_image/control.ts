@@ -17,7 +17,12 @@ import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import { linearLayer } from "../../blocks/layers.ts";
 import type { Session } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
-import { type ControlledPass, steered, traceControlPicture } from "../../pipeline/control.ts";
+import {
+  type ControlledPass,
+  type SeenPicture,
+  steered,
+  traceControlPictures,
+} from "../../pipeline/control.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec } from "../../pipeline/kl_coders.ts";
@@ -27,13 +32,10 @@ import { PATCH_KEY, type ZImageControlNetConfig, type ZImageTransformerConfig } 
 import { type BlockModulation, blockVectors, controlTable } from "./modulation.ts";
 import { patchesOf } from "./positions.ts";
 
-interface ControlInputs {
-  /** The picture's latents as patches, [1, tokens, features]. */
-  readonly picture: Tensor;
+/** The picture's latents are patches. */
+interface ControlInputs extends SeenPicture {
   /** One row of `controlTable()`. */
   readonly modulation: Tensor;
-  /** Weight, f32 [1]. */
-  readonly scale: Tensor;
 }
 
 interface ControlScopes {
@@ -208,7 +210,7 @@ export function traceControlBranch(
     readonly vae: Component<KlVaeConfig>;
   },
   size: TiledSize,
-  isMasked: boolean,
+  { isMasked, steps }: { readonly isMasked: boolean; readonly steps: number },
 ): ControlBranch {
   const scopes = { weights: transformer.weights.root, control: weights.root };
   const encoder = new ImageEncoder(
@@ -217,7 +219,9 @@ export function traceControlBranch(
     isMasked ? [size, size] : [size],
     "control",
   );
-  const picture = traceControlPicture(session, encoder, {
+  const pictures = traceControlPictures(session, encoder, {
+    pictures: 1,
+    steps,
     usualScale: USUAL_SCALE,
     tokens: (latents, kept) => {
       const [picture, image] = latents.map((each) => scaleLatents(vae.config, each));
@@ -233,11 +237,10 @@ export function traceControlBranch(
     },
     residuals: (table, { sample: { graph }, step }) =>
       new ZImageControl(graph, config, scopes, {
+        ...pictures.seen(graph, step)[0]!,
         modulation: gather(graph.use(table), step),
-        picture: graph.use(picture.tokens),
-        scale: graph.use(picture.scale),
       }),
-    run: picture.run,
+    run: pictures.run,
   };
 }
 

@@ -104,7 +104,10 @@ export const Z_IMAGE = defineFamily({
     const imagePatches = (x: Tensor) => patchesOf(scaleLatents(vae.config, x));
     const start = new StartImage(encoder?.moments[0], latents, imagePatches);
     const control = controlnet && shape.control
-      ? traceControlBranch(session, { controlnet, transformer, vae }, size, shape.seesMask)
+      ? traceControlBranch(session, { controlnet, transformer, vae }, size, {
+        isMasked: shape.seesMask,
+        steps: schedule.timesteps.length,
+      })
       : undefined;
     const layer = textEncoder.config.num_hidden_layers - 1;
     const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, [layer]);
