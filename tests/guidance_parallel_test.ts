@@ -26,7 +26,7 @@ const MODELS: readonly (readonly [
         ...SEQUENTIAL,
         ...{ skipGuidanceLayers: [0], skipLayerGuidanceStart: 0, skipLayerGuidanceStop: 1 },
       },
-      "steps used again": { ...SEQUENTIAL, quality: "high", numInferenceSteps: 8 },
+      "steps used again": { ...SEQUENTIAL, quality: "high", numInferenceSteps: 16 },
     },
     "none": { ...SEQUENTIAL, guidanceScale: 1 },
   }],

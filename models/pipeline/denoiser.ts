@@ -21,6 +21,7 @@ import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { type Noise, traceKept } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
 import { Passes, type PassOptions } from "./passes.ts";
+import { reusingSteps } from "./reused_steps.ts";
 import type { Work } from "./work.ts";
 
 interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
@@ -42,12 +43,15 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
 }
 
 export interface Denoiser {
-  /** All steps, or those in the range; `noise` is what the sample began with, `reused` steps use earlier outputs. */
+  /**
+   * All steps, or those in the range; `noise` is what the sample began with. `reused` steps use earlier outputs; which ones
+   * follows from the quality and the timesteps by default.
+   */
   run(
     work: Work,
     guidance: Guidance,
     draw: () => Float32Array,
-    options?: { readonly noise?: Float32Array; readonly reused?: readonly number[] },
+    options?: { readonly noise?: Float32Array; readonly reused?: readonly number[] | undefined },
   ): Promise<void>;
 }
 
@@ -69,17 +73,23 @@ export function traceDenoiser<Own extends Inputs>(
   const previews = hasPreviews ? tracePreviews(stage, sample, outputs, options.preview) : undefined;
   stage.willRead(sample);
 
+  /** Which passes step `i` needs; of none if its velocity is zero. */
+  const neededPasses = (i: number, { weights, combined }: Guidance): boolean[] => {
+    if (combined?.weight(i) === 0) return passes.outputs.map(() => false);
+    const own = [...weights(i)];
+    return passes.outputs.map(({ shape }) =>
+      own.splice(0, shape[0]!).some((weight) => weight !== 0)
+    );
+  };
+
   const predicting = (
     i: number,
     isFirst: boolean,
-    { weights, combined }: Guidance,
+    { combined }: Guidance,
+    isNeeded: readonly boolean[],
     isSteered: boolean,
   ): Call[] => {
     if (combined?.weight(i) === 0) return [clearing([combination!.velocity])];
-    const own = [...weights(i)];
-    const isNeeded = passes.outputs.map(({ shape }) =>
-      own.splice(0, shape[0]!).some((weight) => weight !== 0)
-    );
     const calls = passes.calls(isNeeded, isSteered);
     if (combined) {
       const { guided, unguided } = combination!;
@@ -101,7 +111,7 @@ export function traceDenoiser<Own extends Inputs>(
   };
 
   return {
-    async run(work, guidance, draw, { noise, reused: own = [] } = {}) {
+    async run(work, guidance, draw, { noise, reused: own } = {}) {
       const totalSteps = schedule.timesteps.length;
       const { before, after } = options.others ?? { before: 0, after: 0 };
       const allSteps = before + totalSteps + after;
@@ -111,7 +121,10 @@ export function traceDenoiser<Own extends Inputs>(
       if (attempt.denoised) {
         return after > 0 ? undefined : await work.run([writing(sample, attempt.denoised)]);
       }
-      const reused = await passes.agreedSteps(own, totalSteps, work.control);
+      // Velocities belong to flows, which have no signal at a sigma of 1.
+      const isReusing = work.request.quality === "high" && schedule.signal(1) === 0;
+      const found = own ?? (isReusing ? reusingSteps(schedule.timesteps) : []);
+      const reused = await passes.agreedSteps(found, totalSteps, work.control);
       if (kept) await work.run([kept.begin(work.request, noise!)]);
       const path = schedule.isBrownian
         ? new BrownianPath(work.request.seed, elementCount(options.noise.shape), schedule.sigmas)
@@ -119,14 +132,23 @@ export function traceDenoiser<Own extends Inputs>(
       const shown = previews
         ? previewSteps(allSteps, work.control.previews ?? 0).map((i) => i - before)
         : [];
+      let computed: readonly boolean[] | undefined;
       for (let i = first; i < end; i++) {
+        const isNeeded = neededPasses(i, guidance);
+        const isReused = reused.includes(i) &&
+          computed?.every((was, k) => was === isNeeded[k]);
+        if (!isReused) computed = isNeeded;
         const weights = guidance.combined ? [guidance.combined.weight(i)] : guidance.weights(i);
         const calls = [
           { write: () => before + i === 0 && work.progress("denoise", 0, allSteps) },
           writing(step, options.step?.values(i) ?? [i]),
-          ...i > first && reused.includes(i)
-            ? []
-            : predicting(i, i === first, guidance, isSteered(work.request, i, totalSteps)),
+          ...isReused ? [] : predicting(
+            i,
+            i === first,
+            guidance,
+            isNeeded,
+            isSteered(work.request, i, totalSteps),
+          ),
         ];
         if (added && readsNoise(schedule.step(i))) {
           const noise = path?.noise(schedule.sigmas[i]!, schedule.sigmas[i + 1]!) ?? draw();

@@ -13,7 +13,7 @@ import {
   withSkippedLayers,
   ZERO_STAR_GUIDANCE,
 } from "../../pipeline/guidance.ts";
-import { reusingSteps, sparedSteps, teaCacheOf } from "./teacache.ts";
+import { sparedSteps, teaCacheOf } from "./teacache.ts";
 import type { Pass } from "../../pipeline/passes.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
@@ -176,14 +176,12 @@ export function traceExpert(
     },
   });
 
-  /** Runs the timesteps; gives the steps that may take the velocity of the one before. */
-  const findTimesteps = async (work: Work): Promise<readonly number[]> => {
+  /** Runs the timesteps; gives the steps that TeaCache spares. */
+  const findTimesteps = async (work: Work): Promise<readonly number[] | undefined> => {
     const call = timesteps.call({});
     if (work.request.quality !== "high" || !cache) {
       await work.run([call]);
-      return work.request.quality === "high"
-        ? reusingSteps([...schedule.timesteps], config.freq_dim)
-        : [];
+      return undefined;
     }
     let reused: readonly number[] = [];
     await work.run([call], {

@@ -5,8 +5,8 @@
  */
 import type { WanTransformerConfig } from "./config.ts";
 import { BLOCK_MODULATION, TIMESTEP_ROWS } from "./modulation.ts";
-import { timestepEmbedding } from "../../blocks/embeddings.ts";
 import { hiddenSize } from "../../config.ts";
+import { relativeChange } from "../../pipeline/reused_steps.ts";
 
 /** How far the output of a checkpoint moves when its timestep does. */
 export interface TeaCache {
@@ -67,37 +67,4 @@ export function sparedSteps(
     else change = 0;
   }
   return spared;
-}
-
-/** Share of the steps that give an image its shape. */
-const SHAPING_SHARE = 0.4;
-/** Change of the timestep embedding, summed since the last computed step, below which its velocity is used again. */
-const MOST_CHANGE = 0.8;
-
-/**
- * The steps of `quality: high` that take the velocity of the last computed step: those whose timestep embedding has changed
- * little since; never the first ones, the last one, or any of models that were made for few steps.
- * Source: TeaCache (Liu et al. 2024), with the sinusoidal embedding, so that all is known before the first step.
- */
-export function reusingSteps(timesteps: readonly number[], dim: number): number[] {
-  const embeddings = timestepEmbedding(timesteps, dim);
-  const row = (i: number) => embeddings.subarray(i * dim, (i + 1) * dim);
-  const reused: number[] = [];
-  let change = 0;
-  for (let i = Math.ceil(SHAPING_SHARE * timesteps.length); i < timesteps.length - 1; i++) {
-    change += relativeChange(row(i - 1), row(i));
-    if (i > 0 && change < MOST_CHANGE) reused.push(i);
-    else change = 0;
-  }
-  return reused;
-}
-
-/** How much values change: their mean difference as a share of their mean magnitude before. */
-export function relativeChange(before: Float32Array, after: Float32Array): number {
-  let [difference, magnitude] = [0, 0];
-  before.forEach((value, i) => {
-    difference += Math.abs(after[i]! - value);
-    magnitude += Math.abs(value);
-  });
-  return difference / magnitude;
 }
