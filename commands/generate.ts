@@ -5,6 +5,7 @@ import { Client } from "../client/mod.ts";
 import { loadModel, type LoadModelOptions } from "../mod.ts";
 import { escapeControls } from "../generation/texts.ts";
 import { splitLoras } from "../generation/recipe.ts";
+import { hasOpenBrace } from "../generation/wildcards.ts";
 import { describeFileError } from "../platform/mod.ts";
 import { UsageError } from "./failure.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
@@ -112,6 +113,7 @@ export async function readRequest(
   for (const path of outputPaths(name, flags.numOutputs)) checkOutput(path);
   const seeds = seedsOf(flags);
   tellUnused(from.unused, flags, watch);
+  tellBraces(flags, watch);
   for (const { name, strength } of splitLoras(flags.prompt ?? "").loras) {
     watch.onNote(
       `Note: the prompt names a LoRA, which is read as words; use --lora ${
@@ -120,6 +122,23 @@ export async function readRequest(
     );
   }
   return { flags, from, options, seeds, media, name };
+}
+
+/** Says which braces of the prompt are drawn as text. */
+function tellBraces(
+  { prompt = "", wildcards }: GenerateFlags,
+  { onNote }: Pick<CommandWatch, "onNote">,
+): void {
+  const [choice] = /\{[^{}]*\|[^{}]*\}/.exec(prompt) ?? [];
+  if (wildcards && hasOpenBrace(prompt)) {
+    onNote(
+      "Note: nothing closes a { of the prompt, and it is read as text; close it, or write \\{",
+    );
+  } else if (!wildcards && choice !== undefined) {
+    onNote(
+      `Note: ${escapeControls(choice)} is read as text; --wildcards chooses one of its words`,
+    );
+  }
 }
 
 type Server = Pick<Parameters<typeof generateRemotely>[0], "client" | "model">;

@@ -44,6 +44,7 @@ const VIDEO_FLAGS = [
   "fps",
   "x264Preset",
   "fragmented",
+  "audio",
   "enableFrameInterpolation",
 ] as const;
 
@@ -52,7 +53,8 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
   return asUsage(() => {
     const task = flags.taskType === undefined ? undefined : readTask(flags.taskType);
     const videoFlag = VIDEO_FLAGS.find((name) =>
-      flags[name] !== undefined && flags[name] !== false
+      // `--no-audio` makes it false.
+      name === "audio" ? flags.audio === false : flags[name] !== undefined && flags[name] !== false
     );
     const media = flags.output !== undefined
       ? mediaOfPath(flags.output)
@@ -70,7 +72,7 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
     if (media === "image" && videoFlag) {
       throw new RangeError(
         `Cannot use ${
-          flagName(videoFlag)
+          videoFlag === "audio" ? "--no-audio" : flagName(videoFlag)
         } for an image: name the output with .mp4 at the end, or omit it`,
       );
     }
@@ -80,6 +82,25 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
 
 export function mediaOfTask(task: TaskType): Media {
   return outputOf(task) === "VIDEO" ? "video" : "image";
+}
+
+/** Refuses what a model does not make at all, before it is asked in words of tasks. */
+export function checkMedia(
+  media: Media,
+  tasks: readonly TaskType[],
+  { modelPath, output, taskType }: Pick<GenerateFlags, "modelPath" | "output" | "taskType">,
+): void {
+  if (tasks.some((task) => mediaOfTask(task) === media)) return;
+  const [asked, made, ending] = media === "image"
+    ? ["an image", "videos", ".mp4"]
+    : ["a video", "images", ".png"];
+  const advice = [
+    ...(output === undefined ? [] : [`name the output with ${ending} at the end`]),
+    ...(taskType === undefined ? [] : ["omit --task-type"]),
+  ];
+  throw new UsageError(
+    `Cannot make ${asked}: ${modelPath} makes ${made}; ${advice.join(", and ") || `ask for these`}`,
+  );
 }
 
 /** What the flags say of the result, with every input file looked at. */

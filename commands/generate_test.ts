@@ -3,7 +3,7 @@ import { defaultsOf } from "../generation/flag.ts";
 import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";
 import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
-import { type Image, Model, type ModelInfo } from "../mod.ts";
+import { type Image, Model, type ModelInfo, type TaskType } from "../mod.ts";
 import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
 import { chooseWords } from "../generation/wildcards.ts";
@@ -141,6 +141,14 @@ Deno.test("runGenerate() writes the sound of a video alone, and videos without s
     const alone = await run(folder, { output: wav, numFrames: 5 }, info);
     assert.match(alone.said.at(-1)!, /^Generated 1 sound in /);
     assert.equal(alone.engine.requests[0]!.audioAlone, true);
+    const idle = { outputQuality: "high", x264Preset: "slow", fragmented: true } as const;
+    const told = await run(folder, { output: wav, numFrames: 5, ...idle }, info);
+    assert.equal(
+      told.said[0],
+      `Note: not used for ${wav}: --output-quality, --x264-preset, --fragmented; WAV is written without loss`,
+    );
+    const mute = await run(folder, { output: mp4, numFrames: 5, audio: false });
+    assert.equal(mute.said[0], "Note: --no-audio changes nothing: this model makes no sound");
     assert.equal(new TextDecoder().decode((await Deno.readFile(wav)).slice(8, 12)), "WAVE");
     for (const [audio, codec] of [[true, "aac"], [false, undefined]] as const) {
       await run(folder, { output: mp4, numFrames: 5, audio }, info);
@@ -211,6 +219,45 @@ Deno.test("runGenerate() applies LoRAs in their order, to images and videos", ()
     });
   }));
 
+Deno.test("runGenerate() refuses a file of what the model does not make in plain words", () =>
+  inFolder(async (folder) => {
+    const cases: [Partial<GenerateFlags>, TaskType, string][] = [
+      [
+        { output: `${folder}/a.png` },
+        "T2V",
+        "Cannot make an image: fake makes videos; name the output with .mp4 at the end",
+      ],
+      [
+        { output: `${folder}/a.mp4`, taskType: "T2V" },
+        "T2I",
+        "Cannot make a video: fake makes images; name the output with .png at the end, and omit --task-type",
+      ],
+      [{ fps: 8 }, "T2I", "Cannot make a video: fake makes images; ask for these"],
+    ];
+    for (const [flags, task, message] of cases) {
+      const refused = run(folder, flags, { defaultTask: task, supportedTasks: [task] });
+      await assert.rejects(refused, (error) => {
+        assert.ok(error instanceof UsageError);
+        assert.equal(error.message, message);
+        return true;
+      });
+    }
+  }));
+
+Deno.test("runGenerate() says which braces of the prompt are text, and which flags PNG makes no use of", () =>
+  inFolder(async (folder) => {
+    const output = `${folder}/a.png`;
+    const { said } = await run(folder, { output, prompt: "a {red|blue fox", wildcards: true });
+    assert.match(said[0]!, /^Note: nothing closes a \{ of the prompt, and it is read as text/);
+    const plain = await run(folder, { output, prompt: "a {red|blue} fox", outputCompression: 9 });
+    assert.deepEqual(plain.said.slice(0, 2), [
+      "Note: {red|blue} is read as text; --wildcards chooses one of its words",
+      `Note: not used for ${output}: --output-compression; PNG is written without loss`,
+    ]);
+    const none = await run(folder, { output, prompt: "a {fox}" });
+    assert.equal(none.said.length, 1);
+  }));
+
 Deno.test("runGenerate() makes what the model makes, where nothing else is said", () =>
   inFolder(async (folder) => {
     assert.match((await run(folder, {})).printed[0]!, /\.mp4$/);
@@ -236,6 +283,10 @@ Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is l
         /^Cannot do T2V for .*a\.png: it makes a video; name the output with \.mp4 at the end$/,
       ],
       [{ taskType: "T2I", numFrames: 3 }, /^Cannot use --num-frames for an image/],
+      [
+        { output: `${folder}/a.png`, audio: false },
+        /^Cannot use --no-audio for an image: name the/,
+      ],
       [{ output: `${folder}/a.avi` }, /a\.avi: name it with .*\.mp4, .* \.wav at the end$/],
     ];
     for (const [flags, message] of [...files, ...usage]) {

@@ -1,4 +1,5 @@
 /** `denoise inspect`. */
+import { FIRST_BYTES, mediaKind } from "../hub/first_bytes.ts";
 import { hasIndex } from "../hub/model_index.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
 import { readLora } from "../models/lora/read_lora.ts";
@@ -13,7 +14,7 @@ import {
 import { type ImageFileInfo, inspectImageFile, recipeFields } from "../generation/mod.ts";
 import { escapeControls } from "../generation/texts.ts";
 import { sniffImage } from "../media/decode.ts";
-import { describeFailure, spellParts } from "./failure.ts";
+import { describeFailure, spellParts, UsageError } from "./failure.ts";
 import type { InspectFlags } from "./flags.ts";
 import { localModel } from "./model_options.ts";
 import { columns, gigabytes, print } from "./print.ts";
@@ -69,15 +70,34 @@ async function lookInto(
   return { found, fit: isHeld ? await fitOf(found.path, modelPath) : undefined };
 }
 
+/** Whether a file is an image that can be read. @throws {UsageError} for other media, which hold no model */
 async function isImage(path: string): Promise<boolean> {
+  const head = await firstBytes(path);
   try {
-    using file = await Deno.open(path);
-    const head = new Uint8Array(32);
-    const count = await file.read(head);
-    sniffImage(head.subarray(0, count ?? 0));
+    sniffImage(head);
     return true;
   } catch {
-    return false;
+    const kind = mediaKind(head);
+    if (kind === undefined) return false;
+    const advice = kind.endsWith("video")
+      ? "denoise generate --video takes it"
+      : kind.endsWith("image")
+      ? "no command reads such images; convert it to PNG"
+      : `no command takes a ${kind.split(" ").at(-1)}`;
+    throw new UsageError(
+      `Cannot inspect ${path}: it is ${kind}, and inspect reads models, LoRAs and PNG, JPEG, WebP, GIF and BMP images; ${advice}`,
+    );
+  }
+}
+
+/** Nothing of what is no file that can be read. */
+async function firstBytes(path: string): Promise<Uint8Array> {
+  const head = new Uint8Array(FIRST_BYTES);
+  try {
+    using file = await Deno.open(path);
+    return head.subarray(0, await file.read(head) ?? 0);
+  } catch {
+    return head.subarray(0, 0);
   }
 }
 
@@ -127,7 +147,10 @@ async function findPath(input: string): Promise<string> {
   const stat = await Deno.stat(input).catch(() => undefined);
   const isModel = await hasIndex(input);
   if (stat?.isFile || (stat?.isDirectory && !isModel)) return input;
-  if (/^[^:]*\.(?:png|jpe?g|webp|gif|bmp|mp4|safetensors|gguf|ckpt|pth?|bin)$/i.test(input)) {
+  if (
+    /^[^:]*\.(?:png|jpe?g|webp|gif|bmp|mp4|mov|mkv|webm|avi|wav|mp3|flac|ogg|m4a|pdf|safetensors|gguf|ckpt|pth?|bin)$/i
+      .test(input)
+  ) {
     throw new Deno.errors.NotFound(
       `Cannot inspect ${input}: there is no such file; check its path`,
     );

@@ -109,6 +109,26 @@ Deno.test("runInspect() tells of several files, whichever of them cannot be read
   await assert.rejects(runInspect([paths[1]], {}), /Cannot read/);
 });
 
+Deno.test("runInspect() says what videos and sound are, and which command takes them", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const cases = [
+      ["bell.wav", "RIFF\x24\0\0\0WAVEfmt ", /it is a WAV sound, .*; no command takes a sound$/],
+      ["a.mp4", "\0\0\0\x20ftypisom", /it is an MP4 video, .*; denoise generate --video takes it$/],
+      ["a.tif", "II*\0\x08", /it is a TIFF image, .*; convert it to PNG$/],
+    ] as const;
+    for (const [name, text, message] of cases) {
+      const path = `${folder}/${name}`;
+      const bytes = Uint8Array.from(text.padEnd(99), (letter) => letter.charCodeAt(0));
+      await Deno.writeFile(path, bytes);
+      await assert.rejects(runInspect([path], {}), { name: "UsageError", message });
+    }
+    await assert.rejects(runInspect([`${folder}/gone.wav`], {}), /there is no such file/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("runInspect() shows how images were made, whoever made them", async () => {
   const folder = await Deno.makeTempDir();
   const { log } = console;

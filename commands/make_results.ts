@@ -4,12 +4,14 @@ import { writeStandardOutput } from "./print.ts";
 import { formatOfPath, type Image, type Model } from "../mod.ts";
 import { nearestFrames } from "../engine/result_size.ts";
 import { wantedFrames } from "../generation/duration.ts";
+import { isSoundPath } from "../generation/mod.ts";
 import { escapeControls } from "../generation/texts.ts";
 import { BUNDLED_DRAWS, BUNDLED_MODEL, BUNDLED_SHAPES } from "../models/lora/bundled.ts";
 import { UsageError } from "./failure.ts";
 import type { GenerateFlags } from "./flags.ts";
 import { type FilledFlags, fitToModel } from "./from_file.ts";
 import {
+  checkMedia,
   fileQuality,
   type Media,
   mediaOfTask,
@@ -72,6 +74,25 @@ export function tellUnused(
   onNote(`Note: not used of ${from}: ${unused.map(escapeControls).join("; ")}`);
 }
 
+/** Says which flags of a file change nothing, for it is written without loss. */
+export function tellIdle(
+  flags: GenerateFlags,
+  file: string,
+  { onNote }: Pick<CommandWatch, "onNote">,
+): void {
+  const isSound = isSoundPath(file);
+  if (!isSound && file !== STANDARD_OUTPUT && !/\.png$/i.test(file)) return;
+  const given = [
+    ...(flags.outputQuality === "default" ? [] : ["--output-quality"]),
+    ...(flags.outputCompression === undefined ? [] : ["--output-compression"]),
+    ...(isSound && flags.x264Preset !== undefined ? ["--x264-preset"] : []),
+    ...(isSound && flags.fragmented ? ["--fragmented"] : []),
+  ];
+  if (given.length === 0) return;
+  const kind = isSound ? "WAV" : "PNG";
+  onNote(`Note: not used for ${file}: ${given.join(", ")}; ${kind} is written without loss`);
+}
+
 /** Says what the bundled model cannot draw, and what can, where a prompt names nothing that it knows. */
 export function tellToy(
   modelPath: string,
@@ -108,6 +129,7 @@ export async function makeResults(
   const { flags, from, seeds, name } = request;
   const { bar, screen } = watch;
   const media = request.media ?? mediaOfTask(model.info.defaultTask);
+  checkMedia(media, model.info.supportedTasks, flags);
   const fitted = fitToModel(request.options, from, model.info, media);
   tellUnused(fitted.unused, flags, watch);
   const file = flags.output ?? `${name}${ENDINGS[media]}`;
@@ -125,6 +147,7 @@ export async function makeResults(
       void screen.show(preview);
     },
   };
+  tellIdle(flags, file, watch);
   const start = performance.now();
   const work = { ...watch, model, flags, seeds, paths, options: shown || fitted.options };
   const { what, image } = media === "video" ? await makeVideos(work) : await makeImages(work);
@@ -196,6 +219,9 @@ async function makeVideos(work: Work): Promise<Made> {
       } were asked for: this model makes multiples of ` +
         `${model.info.frameMultiple} and one more`,
     );
+  }
+  if (flags.audio === false && !model.info.givesAudio && flags.video === undefined) {
+    tell("Note: --no-audio changes nothing: this model makes no sound");
   }
   const preset = flags.x264Preset;
   let what = "";

@@ -56,7 +56,7 @@ export interface TaskQuery {
   output: OutputType;
   hasImage: boolean;
   hasVideo: boolean;
-  /** How to bring an image or a video, for the error message. */
+  /** How an endpoint is sent an image or a video, for messages; those of endpoints are the reference's. */
   howToSend?: Readonly<Partial<Record<"image" | "video", string>>>;
 }
 
@@ -109,13 +109,17 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
     const name = readTask(query.taskType, supported);
     if (!supported.includes(name)) {
       throw new RangeError(
-        `Unsupported task_type ${name}; this pipeline supports ${supported.join(", ")}`,
+        query.howToSend
+          ? `Unsupported task_type ${name}; this pipeline supports ${supported.join(", ")}`
+          : `Cannot do ${name}: this model does ${supported.join(", ")}`,
       );
     }
     const { output } = TASKS[name];
     if (output !== query.output) {
       throw new RangeError(
-        `task_type ${name} produces ${output}, but this endpoint produces ${query.output}`,
+        query.howToSend
+          ? `task_type ${name} produces ${output}, but this endpoint produces ${query.output}`
+          : `Cannot do ${name} for ${plural(query.output)}: it makes ${plural(output)}`,
       );
     }
     return name;
@@ -124,8 +128,12 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   const [only] = candidates;
   if (only === undefined) {
     throw new RangeError(
-      `This pipeline does not support ${query.output} output; ` +
-        `supported task types: ${supported.join(", ")}`,
+      query.howToSend
+        ? `This pipeline does not support ${query.output} output; ` +
+          `supported task types: ${supported.join(", ")}`
+        : `Cannot make ${plural(query.output)}: this model makes ${
+          outputTypes(supported).map(plural).join(" and ")
+        }; ask for these`,
     );
   }
   if (candidates.length === 1) return only;
@@ -151,6 +159,11 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
     );
   }
   return sole;
+}
+
+/** `IMAGE` as `images`. */
+function plural(output: OutputType): string {
+  return `${output.toLowerCase()}s`;
 }
 
 /** What a task that may have an image comes to where there is none. */

@@ -111,7 +111,25 @@ const CASES: Case[] = [
     title: "no other output",
     supported: ["T2I"],
     query: { output: "VIDEO" },
+    expected: "Cannot make videos: this model makes images; ask for these",
+  },
+  {
+    title: "no other output, in the reference's words over HTTP",
+    supported: ["T2I"],
+    query: { output: "VIDEO", howToSend: {} },
     expected: "This pipeline does not support VIDEO output; supported task types: T2I",
+  },
+  {
+    title: "no task of another output",
+    supported: ["T2I", "T2V"],
+    query: { taskType: "T2V" },
+    expected: "Cannot do T2V for images: it makes videos",
+  },
+  {
+    title: "no task that the model lacks",
+    supported: ["T2I", "T2V"],
+    query: { taskType: "I2I" },
+    expected: "Cannot do I2I: this model does T2I, T2V",
   },
 ];
 

@@ -48,6 +48,16 @@ function written(prompt: string, choose: (words: readonly string[]) => string): 
   return open[0]!.word;
 }
 
+/** Whether a brace of a prompt is text because nothing closes it. */
+export function hasOpenBrace(prompt: string): boolean {
+  let open = 0;
+  for (const [piece] of prompt.matchAll(/\\[{|}]|[{}]/g)) {
+    if (piece === "{") open++;
+    else if (piece === "}" && open > 0) open--;
+  }
+  return open > 0;
+}
+
 /** What a request draws for one of its seeds. */
 export function promptOf(
   { prompt, wildcards }: { readonly prompt: string; readonly wildcards?: boolean | undefined },

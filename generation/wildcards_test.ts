@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { chooseWords } from "./wildcards.ts";
+import { chooseWords, hasOpenBrace } from "./wildcards.ts";
 
 Deno.test("chooseWords() chooses each word about as often, inner ones first, and the same for a seed", () => {
   const counts = new Map([["a x", 0], ["b x", 0], ["c x", 0], ["d x", 0]]);
@@ -28,4 +28,13 @@ Deno.test("chooseWords() leaves everything else as it is, in linear time", () =>
   const start = performance.now();
   for (const piece of ["{", "{|", "|", "{a|", "}{|"]) chooseWords(piece.repeat(100_000), 1);
   assert.ok(performance.now() - start < 2000);
+});
+
+Deno.test("hasOpenBrace() finds a brace that nothing closes, unless it is written as text", () => {
+  for (const prompt of ["{", "a {red|green fox", "{a|{b|c}", "{a}{b", "}{"]) {
+    assert.ok(hasOpenBrace(prompt), prompt);
+  }
+  for (const prompt of ["", "a fox", "{a|b}", "{a|{b|c}}", "}", String.raw`\{ a`, "{a\\{}"]) {
+    assert.ok(!hasOpenBrace(prompt), prompt);
+  }
 });

@@ -19,9 +19,32 @@ const SIGNS: readonly (readonly [offset: number, bytes: string, kind: string])[]
   [0, "\xff\xd8\xff", "a JPEG image"],
   [0, "GIF8", "a GIF image"],
   [8, "WEBP", "a WebP image"],
+  ...["II*\0", "MM\0*"].map((sign) => [0, sign, "a TIFF image"] as const),
+  ...["avif", "avis"].map((brand) => [4, `ftyp${brand}`, "an AVIF image"] as const),
+  ...["heic", "heix", "mif1"].map((brand) => [4, `ftyp${brand}`, "a HEIC image"] as const),
+  [4, "ftypM4A", "an M4A sound"],
+  [4, "ftypqt", "a QuickTime video"],
   [4, "ftyp", "an MP4 video"],
+  [8, "AVI ", "an AVI video"],
+  [0, "\x1aE\xdf\xa3", "a WebM or Matroska video"],
+  [8, "WAVE", "a WAV sound"],
+  [0, "fLaC", "a FLAC sound"],
+  [0, "OggS", "an Ogg sound"],
+  ...["ID3", "\xff\xfb", "\xff\xf3"].map((sign) => [0, sign, "an MP3 sound"] as const),
   [0, "%PDF", "a PDF document"],
 ];
+
+const MEDIA = / (?:image|video|sound|document)$/;
+
+/** What a file of pictures, sound or pages is, by its first bytes, such as `a WAV sound`; nothing for all else. */
+export function mediaKind(head: Uint8Array): string | undefined {
+  const kind = signOf(String.fromCharCode(...head.subarray(0, FIRST_BYTES)));
+  return kind && MEDIA.test(kind) ? kind : undefined;
+}
+
+function signOf(bytes: string): string | undefined {
+  return SIGNS.find(([offset, sign]) => bytes.startsWith(sign, offset))?.[2];
+}
 
 /** How a file begins that was cloned without its large files. */
 const LFS_POINTER = "version https://git-lfs";
@@ -32,17 +55,18 @@ export function foreignFile(head: Uint8Array, wanted: string): string | undefine
   if (bytes.startsWith(LFS_POINTER)) {
     return "it is a Git LFS pointer and not the file itself; run git lfs pull";
   }
-  const found = SIGNS.find(([offset, sign]) => bytes.startsWith(sign, offset));
-  const isMedia = found && / (?:image|video|document)$/.test(found[2]);
-  if (found) return `it is ${found[2]}; ${isMedia ? "give a file of" : "fetch it as"} ${wanted}`;
+  const kind = signOf(bytes);
+  if (kind) {
+    return `it is ${kind}; ${MEDIA.test(kind) ? "give a file of" : "fetch it as"} ${wanted}`;
+  }
   const text = readText(head);
   if (text === undefined) return undefined;
   if (text.startsWith("<")) {
     return "it is a web page and not the file itself, as sites answer without a login; " +
       `log in, and fetch the file as ${wanted}`;
   }
-  const kind = /^[[{]/.test(text) ? "JSON" : `text that begins with ${JSON.stringify(text)}`;
-  return `it is ${kind}; give a file of ${wanted}`;
+  const what = /^[[{]/.test(text) ? "JSON" : `text that begins with ${JSON.stringify(text)}`;
+  return `it is ${what}; give a file of ${wanted}`;
 }
 
 /** The text that a file begins with, on one line and without a byte order mark; nothing where it is none. */

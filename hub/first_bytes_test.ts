@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { foreignFile } from "./first_bytes.ts";
+import { foreignFile, mediaKind } from "./first_bytes.ts";
 
 const bytes = (text: string) => Uint8Array.from(text, (character) => character.charCodeAt(0));
 
@@ -20,6 +20,27 @@ Deno.test("foreignFile() names what a file is and what to do, by its first bytes
     ["Entry not found", /text that begins with "Entry not found"/],
   ];
   for (const [head, message] of cases) assert.match(foreignFile(bytes(head), "weights")!, message);
+});
+
+Deno.test("mediaKind() names pictures, videos and sound, and nothing that may be weights", () => {
+  const cases: [string, string | undefined][] = [
+    ["RIFF\x10\0\0\0WAVEfmt ", "a WAV sound"],
+    ["RIFF\x10\0\0\0AVI LIST", "an AVI video"],
+    ["ID3\x04\0", "an MP3 sound"],
+    ["\xff\xfb\x90", "an MP3 sound"],
+    ["fLaC\0", "a FLAC sound"],
+    ["\x1aE\xdf\xa3", "a WebM or Matroska video"],
+    ["\0\0\0\x20ftypqt  ", "a QuickTime video"],
+    ["\0\0\0\x20ftypavif", "an AVIF image"],
+    ["%PDF-1.7", "a PDF document"],
+    // Lengths of headers, which begin as sound and pictures do.
+    ["\xff\xfb\0\0\0\0\0\0{", undefined],
+    ["II*\0\0\0\0\0{", undefined],
+    ["GGUF\x03\0\0\0", undefined],
+    ["PK\x03\x04", undefined],
+    ["hello", undefined],
+  ];
+  for (const [head, kind] of cases) assert.equal(mediaKind(bytes(head)), kind, head);
 });
 
 Deno.test("foreignFile() says nothing of bytes that tell nothing", () => {

@@ -17,7 +17,7 @@ import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { UsageError } from "../failure.ts";
 import { flagOfField } from "../field_flags.ts";
 import type { GenerateFlags } from "../flags.ts";
-import { type Media, mediaOfTask, present } from "../generate_flags.ts";
+import { checkMedia, type Media, mediaOfTask, present } from "../generate_flags.ts";
 import { type CommandRequest, type CommandWatch, tellWords } from "../make_results.ts";
 import { flagsOfModels } from "../model_options.ts";
 import { outputPaths, STANDARD_OUTPUT } from "../output_name.ts";
@@ -33,7 +33,14 @@ interface RemoteWork extends CommandWatch, Pick<CommandRequest, "flags" | "media
 /** Sends a request, waits for its job and writes the results to files; the job is cancelled when `signal` fires. */
 export async function generateRemotely(work: RemoteWork): Promise<string> {
   const { client, flags, bar, signal, onNote } = work;
-  const media = work.media ?? await mediaOfServer(client, work.model);
+  const named = work.model ?? (flags.modelPath === BUNDLED_MODEL ? undefined : flags.modelPath);
+  const models = await client.models({ signal });
+  const card = models.find(({ id }) => id === named) ?? models[0];
+  const media = work.media ?? (card ? mediaOfTask(card.task_type as TaskType) : "image");
+  if (card && (named === undefined || card.id === named)) {
+    const tasks = card.supported_task_types as readonly TaskType[];
+    checkMedia(media, tasks, { ...flags, modelPath: card.id });
+  }
   const file = flags.output ?? `${work.name}${media === "video" ? ".mp4" : ".png"}`;
   const request = generationRequest(
     flags,
@@ -43,7 +50,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
       : file === STANDARD_OUTPUT
       ? "png"
       : formatOfPath(file),
-    work.model,
+    named,
   );
   const own = flagsOfModels(flags);
   if (own.length > 0) {
@@ -74,9 +81,11 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     print(path);
     tellWords(flags, path, output.prompt ?? "", { onNote });
   }
-  const what = outputs.length === 1 ? `1 ${media}` : `${outputs.length} ${media}s`;
+  const isSound = media === "video" && isSoundPath(file);
+  const noun = isSound ? "sound" : media;
+  const what = outputs.length === 1 ? `1 ${noun}` : `${outputs.length} ${noun}s`;
   const seeds = outputs.map(({ seed }) => seed).join(", ");
-  return `${what} of ${job.size ?? "?"} in ${duration(seconds)}, ${
+  return `${what}${isSound ? "" : ` of ${job.size ?? "?"}`} in ${duration(seconds)}, ${
     outputs.length === 1 ? "seed" : "seeds"
   } ${seeds}`;
 }
@@ -120,12 +129,6 @@ async function follow(
     }
   }
   throw new Error(`Cannot follow the job ${id}: its events ended`);
-}
-
-async function mediaOfServer(client: Client, model?: string): Promise<Media> {
-  const models = await client.models();
-  const card = models.find(({ id }) => id === model) ?? models[0];
-  return card ? mediaOfTask(card.task_type as TaskType) : "image";
 }
 
 /** Previews that a server makes of each image. */

@@ -101,6 +101,28 @@ Deno.test("generateRemotely() says what the server made no use of", () =>
     assert.deepEqual(notes, ["Note: the server made no use of --model-path, --strength"]);
   }));
 
+Deno.test("generateRemotely() names sound as sound, and refuses what the server's model does not make", async () => {
+  const folder = await Deno.makeTempDir();
+  const engine = new FakeEngine({
+    info: { defaultTask: "T2V", supportedTasks: ["T2V"], givesAudio: true },
+  });
+  await using service = await testService({ engine });
+  const fetcher = fetcherOf(service);
+  try {
+    const flags = { output: `${folder}/a.wav`, numFrames: 5 };
+    let words = "";
+    await printed(async () => {
+      words = await generateRemotely({ ...work(fetcher, flags), media: "video" });
+    });
+    assert.match(words, /^1 sound in .*, seed \d+$/);
+    await assert.rejects(generateRemotely(work(fetcher, { output: `${folder}/a.png` })), {
+      message: "Cannot make an image: gradients makes videos; name the output with .mp4 at the end",
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("generateRemotely() sends images with their fields", () =>
   withService(async (service, fetcher, folder) => {
     const data = new Uint8Array(32 * 32 * 3).fill(9);
