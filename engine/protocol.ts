@@ -13,6 +13,7 @@ import type {
   PipelineRequest,
   PlanRequest,
 } from "../models/mod.ts";
+import { SettingError } from "../models/setting_error.ts";
 import type { DeviceOptions, KernelCode, Target, TeamMemory, Turns } from "../runtime/mod.ts";
 import {
   DeviceLostError,
@@ -208,6 +209,8 @@ export interface ErrorRecord {
   readonly availableBytes?: number;
   /** What is wrong with the file, of a `LoraError`. */
   readonly problems?: readonly string[];
+  /** What is wrong with the request, of a `SettingError`. */
+  readonly setting?: string;
 }
 
 const CLASSES: Readonly<Record<string, new (message: string) => Error>> = {
@@ -231,18 +234,22 @@ export function toErrorRecord(thrown: unknown): ErrorRecord {
       ? { requestedBytes: error.requestedBytes, availableBytes: error.availableBytes }
       : {}),
     ...(error instanceof LoraError ? { problems: error.problems } : {}),
+    ...(error instanceof SettingError ? { setting: error.setting } : {}),
   };
 }
 
 /** The error of its class again: callers tell bad requests from defects by it. */
 export function fromErrorRecord(record: ErrorRecord): Error {
-  const { name, message, stack, requestedBytes = 0, availableBytes = 0, problems } = record;
+  const { name, message, stack, requestedBytes = 0, availableBytes = 0, problems, setting } =
+    record;
   if (name === "AbortError") return new DOMException(message, name);
   const Class = Object.hasOwn(CLASSES, name) ? CLASSES[name]! : Error;
   const error: Error = name === "OutOfMemoryError"
     ? new OutOfMemoryError(message, requestedBytes, availableBytes)
     : name === "LoraError"
     ? new LoraError(message, problems)
+    : setting !== undefined
+    ? new SettingError(setting, message)
     : new Class(message);
   if (error.name !== name) error.name = name;
   if (stack !== undefined) error.stack = stack;

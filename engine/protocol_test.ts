@@ -6,6 +6,7 @@ import {
   NoAdapterError,
   OutOfMemoryError,
 } from "../runtime/mod.ts";
+import { SettingError } from "../models/setting_error.ts";
 import { fromErrorRecord, toErrorRecord } from "./protocol.ts";
 
 const cross = (thrown: unknown) => fromErrorRecord(structuredClone(toErrorRecord(thrown)));
@@ -52,4 +53,10 @@ Deno.test("fromErrorRecord() keeps the list of a LoraError", () => {
   const revived = cross(new LoraError("Cannot use it", ["a", "b"]));
   assert.ok(revived instanceof LoraError);
   assert.deepEqual(revived.problems, ["a", "b"]);
+});
+
+Deno.test("fromErrorRecord() keeps what a SettingError, which is a RangeError, is about", () => {
+  const error = cross(new SettingError("stgBlocks", "no"));
+  assert.ok(error instanceof SettingError && error instanceof RangeError);
+  assert.deepEqual([error.name, error.message, error.setting], ["RangeError", "no", "stgBlocks"]);
 });

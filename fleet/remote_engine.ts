@@ -9,6 +9,7 @@ import type {
   RoomRequest,
 } from "../engine/types.ts";
 import { LRUCache } from "lru-cache";
+import { SettingError } from "../models/setting_error.ts";
 import { RecordsBusyError } from "../server/contract/errors.ts";
 import { EngineState } from "../server/served_models.ts";
 import { ServiceError } from "../server/contract/errors.ts";
@@ -28,6 +29,8 @@ const MAX_KNOWN = 1024;
 interface Room {
   /** Why no worker can hold it; undefined where one can, or none has said. */
   readonly refusal: string | undefined;
+  /** The setting that is refused, where it is one. */
+  readonly setting?: string | undefined;
   /** Bytes that a worker's device must have at least; 0 where each worker has them, as far as is known. */
   readonly memory: number;
 }
@@ -59,8 +62,9 @@ export class RemoteEngine implements Engine {
 
   /** Refuses what no worker can hold that is there now. */
   async checkRoom(request: RoomRequest): Promise<void> {
-    const { refusal } = await this.look(request);
-    if (refusal !== undefined) throw new RangeError(refusal);
+    const { refusal, setting } = await this.look(request);
+    if (refusal === undefined) return;
+    throw setting === undefined ? new RangeError(refusal) : new SettingError(setting, refusal);
   }
 
   /** Asks a worker of each kind of device; all of them where each of these refuses. */
@@ -79,7 +83,7 @@ export class RemoteEngine implements Engine {
     }
     if (isRefused()) {
       const largest = answers.reduce((one, other) => other.memory > one.memory ? other : one);
-      return { refusal: largest.refusal, memory: 0 };
+      return { refusal: largest.refusal, setting: largest.setting, memory: 0 };
     }
     const holders = answers.filter(({ refusal }) => !refusal).map(({ memory }) => memory);
     const needs = Math.max(0, ...answers.map(({ needs = 0 }) => needs));

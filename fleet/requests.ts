@@ -5,6 +5,7 @@ import { basename, join } from "node:path";
 import type { Sql } from "postgres";
 import type { Engine, RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
+import { SettingError } from "../models/setting_error.ts";
 import { OutOfMemoryError } from "../runtime/errors.ts";
 import type { JobLora } from "../server/contract/lora_requests.ts";
 import type { ImageRequest } from "../server/images/image_request.ts";
@@ -115,6 +116,8 @@ export function roomRequest(request: unknown): RoomRequest {
 export interface RoomAnswer {
   /** Why not; absent where it can. */
   readonly refusal?: string;
+  /** The setting that is refused, where it is one. */
+  readonly setting?: string;
   /** Bytes that it would need at least, where it is for the memory. */
   readonly needs?: number;
 }
@@ -127,8 +130,10 @@ export async function roomIn(engine: Engine, request: RoomRequest): Promise<Room
     if (!(error instanceof RangeError)) throw error;
     // The table that may follow is for the owner of the machine.
     const refusal = error.message.split("\n")[0]!;
-    return error instanceof OutOfMemoryError
-      ? { refusal, needs: error.requestedBytes }
-      : { refusal };
+    return {
+      refusal,
+      ...(error instanceof OutOfMemoryError && { needs: error.requestedBytes }),
+      ...(error instanceof SettingError && { setting: error.setting }),
+    };
   }
 }

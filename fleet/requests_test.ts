@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import type { RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
-import { moveFiles, onlyRoom, roomRequest } from "./requests.ts";
+import { SettingError } from "../models/setting_error.ts";
+import { OutOfMemoryError } from "../runtime/errors.ts";
+import { FakeEngine } from "../tests/fakes/engine.ts";
+import { moveFiles, onlyRoom, roomIn, roomRequest } from "./requests.ts";
 
 const REQUEST: RoomRequest = {
   ...{ taskType: "V2V", width: 64, height: 48, numFrames: 37, numInferenceSteps: 4 },
@@ -34,5 +37,15 @@ Deno.test("moveFiles() finds every file of a request", () => {
   assert.deepEqual(moveFiles(request, (path) => path + "b"), {
     ...{ prompt: "a", images: ["ab"], visions: ["ab"], references: ["ab"], control: ["ab"] },
     ...{ mask: "ab", video: { path: "ab", info: {} }, given: [{ ...given, path: "ab" }] },
+  });
+});
+
+Deno.test("roomIn() says which setting an engine refuses, and how much memory is missing", async () => {
+  const answer = (roomFailure: Error) => roomIn(new FakeEngine({ roomFailure }), REQUEST);
+  assert.deepEqual(await answer(new SettingError("clipLen", "no")), {
+    ...{ refusal: "no", setting: "clipLen" },
+  });
+  assert.deepEqual(await answer(new OutOfMemoryError("full\ntable", 9, 8)), {
+    ...{ refusal: "full", needs: 9 },
   });
 });

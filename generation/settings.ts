@@ -3,6 +3,7 @@
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
 import type { GivenSettings, SettingField, SettingLimits } from "./field_values.ts";
 import { NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
+import { SettingError } from "../models/setting_error.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 
 /** Limits that refuse nothing which some model takes. */
@@ -78,7 +79,7 @@ export function checked<T>(field: string, check: () => T): T {
   }
 }
 
-/** Names the field that a `RangeError` is about, with settings as `spell` writes them; throws what else it is given as it is. */
+/** Names the field that a `RangeError` is about, unless it does itself, with settings as `spell` writes them; throws what else it is given as it is. */
 export function refused(
   field: string,
   spell?: (name: keyof SamplingSettings) => string,
@@ -86,7 +87,8 @@ export function refused(
   return (error) => {
     if (error instanceof FieldError || !(error instanceof RangeError)) throw error;
     const text = spell ? spellSettings(error.message, spell) : error.message;
-    throw new FieldError(field, text, { cause: error });
+    const own = error instanceof SettingError ? error.setting : field;
+    throw new FieldError(own, text, { cause: error });
   };
 }
 

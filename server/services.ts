@@ -20,6 +20,7 @@ import { readWebhookUrl } from "./webhooks/address.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 import type { Workers } from "./workers.ts";
 import type { Engine } from "../engine/types.ts";
+import { SettingError } from "../models/setting_error.ts";
 import type { RequestContext } from "./contract/generation.ts";
 
 export interface Services {
@@ -146,7 +147,7 @@ export async function requestContext(
       try {
         await (await engineOf(services, picked, signal)).checkRoom(request);
       } catch (error) {
-        if (!(error instanceof RangeError)) throw error;
+        if (!(error instanceof RangeError) || error instanceof SettingError) throw error;
         // The table that may follow is for those who own the machine.
         throw new RangeError(error.message.split("\n")[0]!);
       }

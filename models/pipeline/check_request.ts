@@ -5,6 +5,7 @@ import { isInpainting } from "./inpainting.ts";
 import { checkReferences } from "./references.ts";
 import { OPTIONAL_SETTINGS } from "./settings.ts";
 import type { InputImage, PipelineInfo, PipelineRequest, TaskType } from "./types.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** What a task starts from beside text. */
 export const INPUTS: Readonly<Partial<Record<TaskType, "text" | "image" | "video">>> = {
@@ -45,33 +46,41 @@ export function checkSettings(request: PipelineRequest, info: PipelineInfo): voi
     }
   }
   if (!Number.isInteger(numFrames) || numFrames < 1) {
-    throw new RangeError(`Cannot make ${numFrames} frames: at least 1 is needed`);
+    throw new SettingError("numFrames", `Cannot make ${numFrames} frames: at least 1 is needed`);
   }
   if (numFrames > maxFrames) {
-    throw new RangeError(
+    throw new SettingError(
+      "numFrames",
       `Cannot make ${numFrames} frames: the model has positions for ${maxFrames}; ask for fewer`,
     );
   }
   if (!Number.isInteger(numInferenceSteps) || numInferenceSteps < 1) {
-    throw new RangeError(`Cannot denoise in ${numInferenceSteps} steps: at least 1 is needed`);
+    throw new SettingError(
+      "numInferenceSteps",
+      `Cannot denoise in ${numInferenceSteps} steps: at least 1 is needed`,
+    );
   }
   if (!Number.isFinite(guidanceScale)) {
-    throw new RangeError(
+    throw new SettingError(
+      "guidanceScale",
       `Cannot guide with a scale of ${guidanceScale}: it must be a finite number`,
     );
   }
   if (request.decoder === "tiny" && !info.optionalParts.includes("tinyDecoder")) {
-    throw new RangeError(
+    throw new SettingError(
+      "decoder",
       "Cannot decode with a tiny decoder: the model has none; name its file with --tiny-decoder, or omit decoder",
     );
   }
   if (request.enableUpscaling && !info.optionalParts.includes("upscaler")) {
-    throw new RangeError(
+    throw new SettingError(
+      "enableUpscaling",
       "Cannot upscale: the model has no upscaler; name its file with --upscaler, or leave enableUpscaling out",
     );
   }
   if (request.enableFrameInterpolation && !info.optionalParts.includes("frameInterpolator")) {
-    throw new RangeError(
+    throw new SettingError(
+      "enableFrameInterpolation",
       "Cannot interpolate frames: the model has no frame interpolator; name its file with --frame-interpolator, " +
         "or leave enableFrameInterpolation out",
     );
@@ -83,10 +92,14 @@ export function checkSettings(request: PipelineRequest, info: PipelineInfo): voi
 function checkLayers({ layers = 1, enableUpscaling }: PipelineRequest, info: PipelineInfo): void {
   const { most } = info.layers ?? { most: 1 };
   if (!Number.isSafeInteger(layers) || layers < 1 || layers > most) {
-    throw new RangeError(`Cannot split an image into ${layers} layers: it can be 1 to ${most}`);
+    throw new SettingError(
+      "layers",
+      `Cannot split an image into ${layers} layers: it can be 1 to ${most}`,
+    );
   }
   if (!info.layers || !enableUpscaling) return;
-  throw new RangeError(
+  throw new SettingError(
+    "enableUpscaling",
     "Cannot upscale layers: upscalers know no alpha; leave enableUpscaling out",
   );
 }
@@ -97,11 +110,12 @@ function checkOptional(
 ): void {
   for (const name of OPTIONAL_SETTINGS) {
     if (request[name] === undefined || optionalSettings.includes(name)) continue;
-    throw new RangeError(`Cannot use ${name}: this model has no such setting; omit it`);
+    throw new SettingError(name, `Cannot use ${name}: this model has no such setting; omit it`);
   }
   const { maxSequenceLength: tokens = 1 } = request;
   if (Number.isSafeInteger(tokens) && tokens >= 1 && tokens <= maxSequenceLength) return;
-  throw new RangeError(
+  throw new SettingError(
+    "maxSequenceLength",
     `Cannot cut prompts to ${tokens} tokens: maxSequenceLength must be from 1 to ${maxSequenceLength}`,
   );
 }

@@ -4,6 +4,7 @@ import { cannyEdges } from "../../media/canny.ts";
 import { isInpainting } from "./inpainting.ts";
 import type { ControlBalance, ControlType, OptionalSettings } from "./settings.ts";
 import type { ControlNetInfo, InputImage, PipelineInfo, PipelineRequest } from "./types.ts";
+import { SettingError } from "../setting_error.ts";
 
 export const PICTURE_SETTINGS = ["controlType", "cannyLow", "cannyHigh"] as const;
 
@@ -251,12 +252,13 @@ export function checkControl(request: PipelineRequest, info: PipelineInfo): void
     const [lacks, advice] = controlsByMask
       ? ["mask, which this ControlNet sees", "give one with its image"]
       : ["control picture", "give one"];
-    throw new RangeError(
+    throw new SettingError(
+      idle,
       `Cannot use ${idle}: the request has no ${lacks}; ${advice}, or omit ${idle}`,
     );
   }
   const problem = controlProblem(request, info);
-  if (problem) throw new RangeError(problem.text);
+  if (problem) throw new SettingError(problem.field, problem.text);
   checkPainted(request, isInpainting(request));
   const bytes = width * height * 3;
   for (const picture of control) {

@@ -422,8 +422,9 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       const common = this.#commonShape(request, { previews });
       return this.#kind(target, request, this.#tokenize(request), common);
     }
-    const tokens = promptTokens ?? this.#usualLength;
-    return this.#kindWithPrompts(target, request, { tokens, previews });
+    const { maxSequenceLength: maxLength = this.#usualLength } = request;
+    const tokens = promptTokens ?? maxLength;
+    return this.#kindWithPrompts(target, request, { tokens, maxLength, previews });
   }
 }
 

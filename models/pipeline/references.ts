@@ -2,6 +2,7 @@
 import { excerpt } from "../../hub/json_file.ts";
 import type { IpAdapterMode, OptionalSettings } from "./settings.ts";
 import type { PipelineInfo, PipelineRequest } from "./types.ts";
+import { SettingError } from "../setting_error.ts";
 
 export const IP_ADAPTER_SETTINGS = [
   "ipAdapterName",
@@ -154,5 +155,5 @@ export function checkReferences(request: PipelineRequest, info: PipelineInfo): v
     );
   }
   const problem = referenceProblem(request, info);
-  if (problem) throw new RangeError(problem.text);
+  if (problem) throw new SettingError(problem.field, problem.text);
 }

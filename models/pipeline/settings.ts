@@ -300,6 +300,7 @@ export type RoomSetting =
   | "twoStages"
   | "imageFrames"
   | "imageStrengths"
+  | "maxSequenceLength"
   | "quality"
   | "decoder"
   | "layers"
@@ -334,6 +335,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   twoStages: true,
   imageFrames: true,
   imageStrengths: true,
+  maxSequenceLength: true,
   quality: true,
   decoder: true,
   layers: true,

@@ -1,5 +1,6 @@
 /** Levels that were optimised for ten steps of a model. Source: Sabour et al. 2024, "Align Your Steps". */
 import { linspace } from "./shift.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** Models with a table: Stable Diffusion 1 and XL. */
 export type AlignedModel = "sd1" | "sdxl";
@@ -18,7 +19,8 @@ const TABLES: Readonly<Record<AlignedModel, readonly number[]>> = {
 /** `count` levels, without the last 0; other numbers than ten are interpolated in ln σ. */
 export function alignedLevels(model: AlignedModel | undefined, count: number): number[] {
   if (model === undefined) {
-    throw new RangeError(
+    throw new SettingError(
+      "scheduler",
       "Cannot use the scheduler align_your_steps: no steps were aligned for this model; choose another scheduler",
     );
   }

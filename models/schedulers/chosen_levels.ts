@@ -4,6 +4,7 @@ import { namedLevels } from "./named_levels.ts";
 import { OWN_SIGMAS, type SamplerName } from "./names.ts";
 import { spread } from "./process.ts";
 import type { ScheduleOptions } from "./schedule.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** Samplers for which ComfyUI takes one level more and drops the one before 0. */
 const SKIPS_LAST_LEVEL: readonly SamplerName[] = ["dpm_2", "dpm_2_ancestral", "uni_pc"];
@@ -14,7 +15,8 @@ export function samplerOf(
   { sampler, scheduler, sigmas, shift }: ScheduleOptions,
 ): SamplerName {
   if (shift !== undefined) {
-    throw new RangeError(
+    throw new SettingError(
+      "flowShift",
       `Cannot make a schedule with shift ${shift}: only rectified flows have a shift; omit it`,
     );
   }

@@ -8,6 +8,7 @@ import type { DiffusionModel } from "./diffusion_levels.ts";
 import { spread } from "./process.ts";
 import type { StepCoefficients, Term } from "./schedule.ts";
 import { denoised, slope, times, withSample } from "./steps.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** σ of the data, in units of `timestep_scaling`. */
 const SIGMA_DATA = 0.5;
@@ -57,7 +58,8 @@ function consistency(
 ): StartedSteps {
   const grid = boundedField(config, "original_inference_steps", 50, 1, table.length);
   if (count > grid) {
-    throw new RangeError(
+    throw new SettingError(
+      "numInferenceSteps",
       `Cannot make a schedule of ${count} steps: the model was distilled for ${grid} at most`,
     );
   }

@@ -17,6 +17,7 @@ import {
   type ScheduleOptions,
   type Scheduler,
 } from "./schedule.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** What a family of diffusion models takes. */
 export abstract class DiffusionScheduler implements Scheduler {
@@ -56,7 +57,8 @@ export class BetaScheduler extends DiffusionScheduler {
     const sampler = samplerOf(this.own.sampler, options);
     const { own, given, brownian } = choose("sampler", DIFFUSION_STEPS, sampler);
     if (numInferenceSteps > table.length) {
-      throw new RangeError(
+      throw new SettingError(
+        "numInferenceSteps",
         `Cannot make a schedule of ${numInferenceSteps} steps: the model has ${table.length} timesteps`,
       );
     }
@@ -69,7 +71,8 @@ export class BetaScheduler extends DiffusionScheduler {
       const run = begun(chosen, start, given, process);
       return fixedSchedule(process, { ...run, isBrownian: brownian !== undefined });
     }
-    throw new RangeError(
+    throw new SettingError(
+      "sampler",
       `Cannot sample with ${sampler} and ${options.scheduler ? "a scheduler" : "sigmas"}: ` +
         `it has timesteps of its own; omit one of them, or use ${OWN_SIGMAS.get(sampler)}`,
     );

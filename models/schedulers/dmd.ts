@@ -4,6 +4,7 @@ import { flowProcess } from "./process.ts";
 import { samplerSchedule } from "./samplers.ts";
 import type { Schedule, ScheduleOptions } from "./schedule.ts";
 import type { SigmaShift } from "./shift.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** Shares of the training's timesteps, after the shift. */
 const LEVELS = [1, 0.757, 0.522];
@@ -20,7 +21,8 @@ export function dmdSchedule(
   count: number,
 ): Schedule {
   if (count !== DMD_STEPS || scheduler !== undefined) {
-    throw new RangeError(
+    throw new SettingError(
+      scheduler ? "scheduler" : "numInferenceSteps",
       `Cannot sample with dmd ${scheduler ? `and scheduler ${scheduler}` : `in ${count} steps`}: ` +
         `it has ${DMD_STEPS} noise levels of its own; use lcm for others`,
     );

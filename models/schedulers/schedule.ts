@@ -6,6 +6,7 @@
 import type { NoiseScheduleName, SamplerName } from "./names.ts";
 import type { AlignedModel } from "./aligned_steps.ts";
 import type { Process, Weights } from "./process.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** A slot for state that the solver keeps from one step to the next: "history0", "history1", … */
 export type HistoryName = `history${number}`;
@@ -107,7 +108,8 @@ export function fixedSchedule(
     step.some(({ terms }) => terms.some(({ scale }) => !Number.isFinite(scale)))
   );
   if (broken >= 0) {
-    throw new RangeError(
+    throw new SettingError(
+      "numInferenceSteps",
       `Cannot make a schedule: the step from sigma ${sigmas[broken]} to ${sigmas[broken + 1]} ` +
         `divides by zero; take fewer steps`,
     );
@@ -135,12 +137,14 @@ export function fixedSchedule(
 export function checkedRange(numInferenceSteps: number, options: ScheduleOptions): number {
   const { sigmas, start = 0 } = options;
   if (!Number.isSafeInteger(numInferenceSteps) || numInferenceSteps < 1) {
-    throw new RangeError(
+    throw new SettingError(
+      "numInferenceSteps",
       `Cannot make a schedule: the number of steps is ${numInferenceSteps}, not an integer >= 1`,
     );
   }
   if (sigmas !== undefined && sigmas.length !== numInferenceSteps) {
-    throw new RangeError(
+    throw new SettingError(
+      "sigmas",
       `Cannot make a schedule: ${sigmas.length} sigmas are given for ${numInferenceSteps} steps`,
     );
   }
@@ -162,11 +166,15 @@ export function strengthStart(
   rounding: "start" | "steps",
 ): number {
   if (!(strength >= 0 && strength <= 1)) {
-    throw new RangeError(`Cannot use strength ${strength}: it must be between 0 and 1`);
+    throw new SettingError(
+      "strength",
+      `Cannot use strength ${strength}: it must be between 0 and 1`,
+    );
   }
   const steps = Math.min(numInferenceSteps * strength, numInferenceSteps);
   if (steps === 0) {
-    throw new RangeError(
+    throw new SettingError(
+      "strength",
       `Cannot use strength ${strength} with ${numInferenceSteps} steps: no step is left to run; raise strength`,
     );
   }
@@ -184,7 +192,8 @@ export function choose<Name extends string, Value>(
 ): Value {
   const found = table[name];
   if (found !== undefined) return found;
-  throw new RangeError(
+  throw new SettingError(
+    what,
     `Cannot use the ${what} ${name} with this model: it takes ${Object.keys(table).join(", ")}`,
   );
 }

@@ -12,6 +12,7 @@ import {
   terminalField,
 } from "./config.ts";
 import type { ScheduleOptions } from "./schedule.ts";
+import { SettingError } from "../setting_error.ts";
 
 export type Rounding = (value: number) => number;
 
@@ -47,7 +48,8 @@ function stretchToTerminal(
 ): number[] {
   const distances = sigmas.map((sigma) => round(1 - sigma));
   if (distances[distances.length - 1] === 0) {
-    throw new RangeError(
+    throw new SettingError(
+      "numInferenceSteps",
       `Cannot make a schedule: shift_terminal ${terminal} needs a last sigma below 1; take more steps`,
     );
   }
@@ -94,12 +96,14 @@ export class SigmaShift {
 
   #check(shift: number): void {
     if (this.isDynamic) {
-      throw new RangeError(
+      throw new SettingError(
+        "flowShift",
         `Cannot make a schedule with shift ${shift}: this scheduler's shift follows from the size; omit it`,
       );
     }
     if (shift >= 1 / MAX_SHIFT && shift <= MAX_SHIFT) return;
-    throw new RangeError(
+    throw new SettingError(
+      "flowShift",
       `Cannot make a schedule with shift ${shift}: it must be from ${
         1 / MAX_SHIFT
       } to ${MAX_SHIFT}`,

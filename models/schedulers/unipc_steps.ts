@@ -19,6 +19,7 @@
 import type { Process } from "./process.ts";
 import type { HistoryName, StateName, StepCoefficients, Term } from "./schedule.ts";
 import { denoised, type Levels, type Steps } from "./steps.ts";
+import { SettingError } from "../setting_error.ts";
 
 /** What the reference moves the first sigma of a flow down by: at σ = 1 exactly λ is −∞. */
 export const SIGMA_EPSILON = 1e-6;
@@ -127,7 +128,8 @@ function moveOf(
   };
   if (![move.sample, move.current, ...earlier, target].every(Number.isFinite)) {
     const range = `sigma ${sigmas[s]} to ${sigma}`;
-    throw new RangeError(
+    throw new SettingError(
+      "numInferenceSteps",
       `Cannot make a UniPC schedule: a step of order ${order} from ${range} divides by zero; ` +
         `set lower_order_final or take fewer steps`,
     );

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { encodeImage } from "../../media/encode.ts";
+import { SettingError } from "../../models/setting_error.ts";
 import { OutOfMemoryError } from "../../runtime/errors.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService } from "../fakes/service.ts";
@@ -36,6 +37,33 @@ for (const path of ["/v1/videos", "/v1/images/generations"]) {
     assert.deepEqual([checked!.width, checked!.numInferenceSteps], [256, 3]);
   });
 }
+
+Deno.test("a refusal of the model names the field that it is about, in the words of HTTP", async () => {
+  const cases = [
+    ["maxSequenceLength", "max_sequence_length", { max_sequence_length: 7 }],
+    ["numInferenceSteps", "num_inference_steps", { num_inference_steps: 9 }],
+    ["numFrames", "num_frames", { num_frames: 9 }],
+    ["stgBlocks", "stg_blocks", { stg_blocks: [99] }],
+    ["stgBlocks", "spatio_temporal_guidance_blocks", { spatio_temporal_guidance_blocks: [99] }],
+  ] as const;
+  for (const [setting, param, fields] of cases) {
+    const roomFailure = new SettingError(setting, `Cannot use ${setting}: it is wrong`);
+    const engine = new FakeEngine({
+      roomFailure,
+      info: { optionalSettings: ["maxSequenceLength", "stgBlocks"] },
+    });
+    await using testee = await testService({ engine });
+    const answer = await testee.post("/v1/videos", { prompt: "a", ...fields });
+    const { message, param: named } = await refused(testee, answer);
+    const isSetting = setting !== "numFrames";
+    assert.deepEqual([message, named], [
+      `Cannot use ${isSetting ? param : setting}: it is wrong`,
+      param,
+    ]);
+    const checked = testee.engine.checked[0]! as unknown as Record<string, unknown>;
+    assert.deepEqual(checked[setting], Object.values(fields)[0]);
+  }
+});
 
 Deno.test("POST /v1/images/edits makes no job of what has no room", async () => {
   await using testee = await testService({ engine: full() });

@@ -1,5 +1,6 @@
 /** A server with a small LTX-2: videos with sound, as files and in fragments, and the sound alone. */
 import assert from "node:assert/strict";
+import { encodeImage } from "../../media/encode.ts";
 import { findFfmpeg, probeVideo } from "../../media/video/mod.ts";
 import { startProcess } from "../e2e/server_process.ts";
 import { Golden } from "../support/golden.ts";
@@ -29,6 +30,33 @@ async function soundOf(path: string): Promise<{ said: string; seconds: number; l
   return { said, seconds: samples.length / RATE, loudness };
 }
 
+/** Mistakes that only the model knows of are refused before a job, by the names of their fields. */
+async function refuses(url: string): Promise<void> {
+  const image = { width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) };
+  const cases = [
+    [{ max_sequence_length: 7 }, "max_sequence_length", /^Cannot use a max_sequence_length of 7/],
+    [{ image_strengths: [1, 1] }, "image_strengths", /^Cannot use 2 image_strengths for 1 images/],
+    [{ image_frames: [9] }, "image_frames", /^Cannot place an image at frame 9/],
+    [{ image_frames: [0, 8] }, "image_frames", /^Cannot use 2 image_frames for 1 images/],
+    [{ size: "65x64" }, "size", /^Cannot generate 65x64/],
+  ] as const;
+  for (const [fields, param, message] of cases) {
+    const isImage = param.startsWith("image_");
+    const { bytes } = await encodeImage(image, { format: "png" });
+    const input = isImage && {
+      input_reference: `data:image/png;base64,${new Uint8Array(bytes).toBase64()}`,
+    };
+    const response = await fetch(`${url}/v1/videos`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ ...FIELDS, ...fields, ...input }),
+    });
+    const { error } = await response.json();
+    assert.deepEqual([response.status, error?.param], [400, param], error?.message);
+    assert.match(error.message, message);
+  }
+}
+
 Deno.test("denoise serve makes videos with the sound of LTX-2, and the sound alone", () =>
   withFolder({}, async (folder) => {
     const model = new Golden("ltx2/pipeline").folder;
@@ -51,6 +79,7 @@ Deno.test("denoise serve makes videos with the sound of LTX-2, and the sound alo
       await Deno.writeFile(path, await content.bytes());
       return path;
     };
+    await refuses(server.url);
     const path = await make({ fragmented: true });
     const { frames, fps, audioCodec } = await probeVideo(await findFfmpeg(), path);
     assert.deepEqual([frames, fps, audioCodec], [9, 8, "aac"]);

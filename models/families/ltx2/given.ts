@@ -20,6 +20,7 @@ import type { VideoFrames } from "../../pipeline/video_coders.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { Ltx2Parts } from "./parts.ts";
 import { type VideoGrid, videoTokens } from "./positions.ts";
+import { SettingError } from "../../setting_error.ts";
 
 /** Frames of a clip that a continued one begins with, where it has so many. */
 export const CONTINUED_FRAMES = 17;
@@ -55,34 +56,44 @@ export function checkLtx2Images(request: PipelineRequest, temporal: number): voi
   const count = images.length;
   const asked = frames ? "imageFrames" : strengths ? "imageStrengths" : undefined;
   if (task !== "I2V" && asked) {
-    throw new RangeError(`Cannot use ${asked} in ${task}: they are those of images; omit them`);
+    throw new SettingError(
+      asked,
+      `Cannot use ${asked} in ${task}: they are those of images; omit them`,
+    );
   }
   if (strengths && strengths.length !== 1 && strengths.length !== count) {
-    throw new RangeError(
+    throw new SettingError(
+      "imageStrengths",
       `Cannot use ${strengths.length} imageStrengths for ${count} images: give one for all or one for each`,
     );
   }
   if (!frames) {
     const least = (count - 1) * temporal + 1;
     if (numFrames >= least) return;
-    throw new RangeError(
+    throw new SettingError(
+      "numFrames",
       `Cannot spread ${count} images over ${numFrames} frames: ask for ${least} or more, or say their imageFrames`,
     );
   }
   if (frames.length !== count) {
-    throw new RangeError(
+    throw new SettingError(
+      "imageFrames",
       `Cannot use ${frames.length} imageFrames for ${count} images: give one for each`,
     );
   }
   const beyond = frames.find((frame) => frame >= numFrames);
   if (beyond !== undefined) {
-    throw new RangeError(
+    throw new SettingError(
+      "imageFrames",
       `Cannot place an image at frame ${beyond}: the video has frames 0 to ${numFrames - 1}`,
     );
   }
   const twice = frames.find((frame, i) => frames.indexOf(frame) < i);
   if (twice === undefined) return;
-  throw new RangeError(`Cannot place two images at frame ${twice}: give each a frame of its own`);
+  throw new SettingError(
+    "imageFrames",
+    `Cannot place two images at frame ${twice}: give each a frame of its own`,
+  );
 }
 
 export function givenOf(

@@ -10,6 +10,7 @@ import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Ltx2TransformerConfig } from "./config.ts";
 import { type GivenPlace, type GivenTokens, heldVelocity, withGiven } from "./given.ts";
+import { SettingError } from "../../setting_error.ts";
 
 /** What a pass of the transformer is beside that of the prompt. */
 export type PassKind = "prompt" | "negative" | "perturbed" | "isolated";
@@ -73,13 +74,15 @@ export function checkLtx2Guidance(
   const { stgScale = 0, audioStgScale = 0, stgBlocks: blocks = [] } = request;
   const asked = Math.max(stgScale, audioStgScale);
   if (asked > 0 && !perturbed_attn) {
-    throw new RangeError(
+    throw new SettingError(
+      stgScale > 0 ? "stgScale" : "audioStgScale",
       `Cannot use a stgScale of ${asked}: the model has no spatio-temporal guidance (perturbed_attn is false); omit it`,
     );
   }
   const missing = blocks.find((block) => block >= num_layers);
   if (missing === undefined) return;
-  throw new RangeError(
+  throw new SettingError(
+    "stgBlocks",
     `Cannot use stgBlocks with block ${missing}: the model has blocks 0 to ${num_layers - 1}`,
   );
 }

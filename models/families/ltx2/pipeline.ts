@@ -25,6 +25,7 @@ import { isDistilled, LTX2_PARTS, ltx2Info } from "./parts.ts";
 import { ltx2Schedule, SECOND_SIGMAS, soundLatents } from "./schedule.ts";
 import { checkTwoStages, smallerGrid, traceSecondStage } from "./second_stage.ts";
 import { traceLtx2Prompts } from "./text.ts";
+import { SettingError } from "../../setting_error.ts";
 
 export const LTX2 = defineFamily({
   classNames: ["LTX2Pipeline", "LTX2ImageToVideoPipeline", "LTX2ConditionPipeline"],
@@ -48,7 +49,8 @@ export const LTX2 = defineFamily({
     );
     const uneven = registers.find((count) => tokens !== undefined && tokens % count !== 0);
     if (uneven === undefined) return;
-    throw new RangeError(
+    throw new SettingError(
+      "maxSequenceLength",
       `Cannot use a maxSequenceLength of ${tokens}: registers fill prompts up, and it must be a multiple of their number, ${uneven}`,
     );
   },

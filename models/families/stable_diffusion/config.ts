@@ -35,6 +35,7 @@ import {
 } from "./ip_adapter_config.ts";
 import type { LlliteConfig } from "./lllite.ts";
 import { transformerModules, UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
+import { SettingError } from "../../setting_error.ts";
 
 export const SD_PIPELINES: readonly string[] = [
   "StableDiffusionPipeline",
@@ -383,7 +384,8 @@ export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
     unionModes(net) && shown.indexOf(i) !== shown.lastIndexOf(i)
   );
   if (hasJoint && others.some((each) => each !== first)) {
-    throw new RangeError(
+    throw new SettingError(
+      "controlBalance",
       "Cannot use several values of controlBalance: a Union ControlNet sees several of these pictures in one pass; give one value",
     );
   }
@@ -393,7 +395,8 @@ export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
       nets[net] && isLllite(nets[net].config) && units[i]?.balance === "prompt"
     )
   ) {
-    throw new RangeError(
+    throw new SettingError(
+      "controlBalance",
       "Cannot use controlBalance prompt: a ControlNet-LLLite has the same weight everywhere; lower its controlScale instead",
     );
   }
@@ -402,7 +405,8 @@ export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
     return !countedModules(transformer.config).some(({ name }) => isSeeing(name));
   });
   if (unseen) {
-    throw new RangeError(
+    throw new SettingError(
+      "ipAdapterMode",
       `Cannot see the ${unseen} of reference images: this UNet lacks the attentions of SDXL that do; omit ipAdapterMode`,
     );
   }
@@ -413,7 +417,8 @@ export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
   }
   const most = textEncoder.config.num_hidden_layers - 1;
   if (clipSkip <= most) return;
-  throw new RangeError(
+  throw new SettingError(
+    "clipSkip",
     `Cannot skip ${clipSkip} layers of CLIP: the text encoder has ${
       most + 1
     }; ask for ${most} at most`,

@@ -11,6 +11,7 @@ import type { PipelineInfo, PipelineRequest } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
+import { SettingError } from "../../setting_error.ts";
 
 /** Side of a patch, in latents. */
 export const PATCH_SIDE = 2;
@@ -179,7 +180,8 @@ export function checkSd3Request(
   }
   const deepest = textEncoder.config.num_hidden_layers - 1;
   if (clipSkip > deepest) {
-    throw new RangeError(
+    throw new SettingError(
+      "clipSkip",
       `Cannot skip ${clipSkip} layers of CLIP: the text encoder has ${
         deepest + 1
       }; ask for ${deepest} at most`,
@@ -187,7 +189,8 @@ export function checkSd3Request(
   }
   const unknown = skipGuidanceLayers.find((layer) => layer >= config.num_layers);
   if (unknown !== undefined) {
-    throw new RangeError(
+    throw new SettingError(
+      "skipGuidanceLayers",
       `Cannot skip layer ${unknown} in guidance: the transformer has layers 0 to ${
         config.num_layers - 1
       }`,

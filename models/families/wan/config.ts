@@ -31,6 +31,7 @@ import {
   SKY_REELS_TRANSFORMER,
   withSkyReelsSizes,
 } from "./relatives.ts";
+import { SettingError } from "../../setting_error.ts";
 
 /** Largest side of a patch, in latents; models use 2. */
 const MAX_PATCH = 16;
@@ -389,18 +390,21 @@ export function checkWan(
   const { num_layers: layers } = transformer.config;
   const missing = skipGuidanceLayers.find((layer) => layer >= layers);
   if (missing !== undefined) {
-    throw new RangeError(
+    throw new SettingError(
+      "skipGuidanceLayers",
       `Cannot guide away from layer ${missing}: the model has layers 0 to ${layers - 1}`,
     );
   }
   if (skipGuidanceLayers.length > 0 && cfgZeroStar) {
-    throw new RangeError(
+    throw new SettingError(
+      "cfgZeroStar",
       "Cannot combine skipGuidanceLayers with cfgZeroStar: leave one of them out",
     );
   }
   const blocks = transformer.config.vace_layers.length;
   if (!controlScale || controlScale.length === 1 || controlScale.length === blocks) return;
-  throw new RangeError(
+  throw new SettingError(
+    "controlScale",
     `Cannot use ${controlScale.length} control scales: the model has ${blocks} control blocks; give one for all, or ${blocks}`,
   );
 }

@@ -9,6 +9,7 @@ import { elementwise, slice } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { squares, sumOfAll } from "../../blocks/sums.ts";
+import { SettingError } from "../../setting_error.ts";
 
 const fround = Math.fround;
 
@@ -61,12 +62,14 @@ export function zImageGuidance(
 
 export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRequest): void {
   if (!(guidanceLimit > 0 && guidanceLimit < Infinity)) {
-    throw new RangeError(
+    throw new SettingError(
+      "guidanceLimit",
       `Cannot guide with a guidanceLimit of ${guidanceLimit}: it must be above 0; omit it for no limit`,
     );
   }
   if (!(guidanceEnd >= 0 && guidanceEnd <= 1)) {
-    throw new RangeError(
+    throw new SettingError(
+      "guidanceEnd",
       `Cannot guide with a guidanceEnd of ${guidanceEnd}: it must be a share of the way, from 0 to 1`,
     );
   }

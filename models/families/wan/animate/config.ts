@@ -13,6 +13,7 @@ import { UMT5_CONFIG } from "../../../text_encoders/umt5.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
 import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
 import { hiddenSize } from "../../../config.ts";
+import { SettingError } from "../../../setting_error.ts";
 
 /** Frames that a clip of a long video has of the one before: diffusers' `WanAnimate2ProcessVideosInputStep`. */
 export const SHARED_FRAMES = 1;
@@ -162,7 +163,8 @@ export function checkAnimate(
   const most = 1 + temporal * (config.rope_max_seq_len - 2);
   const isWhole = Number.isSafeInteger(clipLen) && (clipLen - 1) % temporal === 0;
   if (isWhole && clipLen >= MIN_CLIP_LENGTH && clipLen <= most) return;
-  throw new RangeError(
+  throw new SettingError(
+    "clipLen",
     `Cannot make clips of ${clipLen} frames: clipLen must be a multiple of ${temporal} and 1 more, from ${MIN_CLIP_LENGTH} to ${most}`,
   );
 }
