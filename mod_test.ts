@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { encodeImage } from "./media/encode.ts";
 import { findFfmpeg, probeVideo } from "./media/video/mod.ts";
 import { recipeIn } from "./tests/support/recipe_in.ts";
-import { LoraError, type LoraUse, Model } from "./mod.ts";
+import { loadModel, LoraError, type LoraUse, Model } from "./mod.ts";
 import { loraFile } from "./tests/fakes/loras.ts";
 import { FakeEngine, gradient } from "./tests/fakes/engine.ts";
 
@@ -125,6 +125,23 @@ Deno.test("Model.generateVideo() gives the model's sound as long as the frames, 
       27_000,
       27_000,
     ]]);
+    const between = new Model(
+      new FakeEngine({ info: { givesAudio: true, optionalParts: ["frameInterpolator"] } }),
+    );
+    const smooth = await between.generateVideo({ ...options, enableFrameInterpolation: true });
+    // 17 frames at 16 a second.
+    assert.deepEqual([smooth.fps, smooth.audio!.channels[0]!.length], [16, 25_500]);
+    await assert.rejects(
+      between.generateVideo({
+        ...{ ...options, fps: 240 },
+        ...{ enableFrameInterpolation: true, frameInterpolationExp: 3 },
+      }),
+      {
+        field: "frameInterpolationExp",
+        message:
+          /^Cannot make a video of 1920 frames per second: H\.264 has at most 300; ask for a/,
+      },
+    );
     const codecs = async (path: string) => (await probeVideo(await findFfmpeg(), path)).audioCodec;
     await video.save(`${folder}/a.mp4`);
     await model.saveVideo(`${folder}/b.mp4`, options);
@@ -310,8 +327,14 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
             .generate({ prompt: "a", images: [small] }),
         /^Cannot do T2I: it takes no input image; this model does T2V, T2I$/,
       ],
-      [() => model.generate({ prompt: "a", taskType: "T2V" }), /produces VIDEO/],
-      [() => model.generate({ prompt: "a", taskType: "TI2I" }), /^Unsupported task_type TI2I/],
+      [
+        () => model.generate({ prompt: "a", taskType: "T2V" }),
+        /^Cannot do T2V for images: it makes videos$/,
+      ],
+      [
+        () => model.generate({ prompt: "a", taskType: "TI2I" }),
+        /^Cannot do TI2I: this model does T2V, T2I, /,
+      ],
       [
         () => model.generateVideo({ prompt: "a", video: text }),
         /^Cannot read .*a\.txt: .*send MP4/,
@@ -340,6 +363,45 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
     }
     assert.equal(fake.requests.length, 0);
   }));
+
+Deno.test("Model.generate() and generateVideo() refuse options of other types, as HTTP does", async () => {
+  const fake = engine();
+  const model = new Model(fake);
+  const image: [Record<string, unknown>, RegExp][] = [
+    [{ wildcards: "no" }, /^wildcards must be true or false, got the text "no"$/],
+    [{ wildcards: 1 }, /^wildcards must be true or false, got 1$/],
+    [{ enableUpscaling: "false" }, /^enableUpscaling must be true or false, got the text "false"$/],
+    [{ enableUpscaling: 0 }, /^enableUpscaling must be true or false, got 0$/],
+    [{ guidanceScale: "3" }, /^guidanceScale must be a number, got the text "3"$/],
+    [{ guidanceScale: false }, /^guidanceScale must be a number, got false$/],
+    [{ sigmas: ["1"] }, /^sigmas must be a list of numbers, got 1$/],
+    [{ negativePrompt: 7 }, /^negativePrompt must be a text, got 7$/],
+    [{ width: "64" }, /^width must be an integer, got the text "64"$/],
+    [{ width: 64.5 }, /^width must be an integer, got 64.5$/],
+    [{ taskType: 7 }, /^taskType must be a text, got 7$/],
+    [{ fit: "crop" }, /^fit must be one of cover, contain, stretch, got crop$/],
+    [{ images: "a.png" }, /^images must be a list, got string$/],
+    [{ previews: "3" }, /^previews must be an integer, got the text "3"$/],
+  ];
+  const video: [Record<string, unknown>, RegExp][] = [
+    [{ enableAudio: "false" }, /^enableAudio must be true or false, got the text "false"$/],
+    [{ enableAudio: 0 }, /^enableAudio must be true or false, got 0$/],
+    [{ fps: "8" }, /^fps must be a number, got the text "8"$/],
+    [{ numFrames: "9" }, /^numFrames must be an integer, got the text "9"$/],
+    [{ seconds: "2" }, /^seconds must be a number, got the text "2"$/],
+  ];
+  const refused = (made: Promise<unknown>, message: RegExp) =>
+    assert.rejects(made, { name: "FieldError", message });
+  for (const [options, message] of image) {
+    await refused(model.generate({ prompt: "a", ...options }), message);
+  }
+  for (const [options, message] of video) {
+    await refused(model.generateVideo({ prompt: "a", ...options }), message);
+  }
+  assert.equal(fake.requests.length, 0);
+  const loading = loadModel("bundled", { forceSoftware: "no" as unknown as boolean });
+  await assert.rejects(loading, /^RangeError: forceSoftware must be true or false$/);
+});
 
 Deno.test("GeneratedVideo.save() refuses what it cannot write, and leaves nothing behind", () =>
   inFolder(async (folder) => {

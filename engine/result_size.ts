@@ -44,14 +44,25 @@ export function checkResultSize(request: SizedRequest): void {
   );
 }
 
-/** Frames per second of a video that shows as long as it would without frames between. */
-export function resultRate(
-  fps: number,
-  { enableFrameInterpolation, frameInterpolationExp = 1, numFrames }:
-    & Pick<SamplingSettings, "enableFrameInterpolation" | "frameInterpolationExp">
-    & { readonly numFrames: number },
+type InterpolatedRequest =
+  & Pick<SamplingSettings, "enableFrameInterpolation" | "frameInterpolationExp">
+  & { readonly numFrames: number };
+
+/** How many times as many frames follow the first one, with those between. */
+function framesBetween(
+  { enableFrameInterpolation, frameInterpolationExp = 1 }: InterpolatedRequest,
 ): number {
-  return enableFrameInterpolation && numFrames > 1 ? fps * 2 ** frameInterpolationExp : fps;
+  return enableFrameInterpolation ? 2 ** frameInterpolationExp : 1;
+}
+
+/** Frames per second of a video with frames between, which moves as fast as without them. */
+export function resultRate(fps: number, request: InterpolatedRequest): number {
+  return request.numFrames > 1 ? fps * framesBetween(request) : fps;
+}
+
+/** Frames of a video with those between: there are none after the last. */
+export function resultFrames(request: InterpolatedRequest): number {
+  return (request.numFrames - 1) * framesBetween(request) + 1;
 }
 
 /** The number of frames that a model can make and that is nearest to another. */

@@ -1,7 +1,14 @@
 import { fileURLToPath } from "node:url";
 import type { PipelineRequest } from "../models/mod.ts";
 import { resize } from "../media/resize.ts";
-import { drawnSize, middleOf, shrinkRequest, toPipelineRequest } from "./result_size.ts";
+import {
+  drawnSize,
+  middleOf,
+  resultFrames,
+  resultRate,
+  shrinkRequest,
+  toPipelineRequest,
+} from "./result_size.ts";
 import { passesOf } from "./passes.ts";
 import { openEngine } from "./mod.ts";
 import type { GenerateRequest, Image, ModelInfo } from "./types.ts";
@@ -231,5 +238,20 @@ Deno.test("toPipelineRequest() refuses what the model cannot do with the inputs"
     const info = { ...IMAGES, maxImages: 2, maxEditImages: 1 };
     const refused = () => toPipelineRequest({ ...REQUEST, ...change }, info);
     assert.throws(refused, { name: "RangeError", message });
+  }
+});
+
+Deno.test("resultFrames() and resultRate() keep the first and the last frame, and the speed", () => {
+  const cases: [request: Parameters<typeof resultFrames>[0], frames: number, rate: number][] = [
+    [{ numFrames: 9 }, 9, 8],
+    [{ numFrames: 9, frameInterpolationExp: 2 }, 9, 8],
+    [{ numFrames: 9, enableFrameInterpolation: true }, 17, 16],
+    [{ numFrames: 9, enableFrameInterpolation: true, frameInterpolationExp: 3 }, 65, 64],
+    [{ numFrames: 1, enableFrameInterpolation: true }, 1, 8],
+  ];
+  for (const [request, frames, rate] of cases) {
+    assert.deepEqual([resultFrames(request), resultRate(8, request)], [frames, rate]);
+    // From the first frame to the last it takes as long as without frames between.
+    assert.equal((frames - 1) / rate, (request.numFrames - 1) / 8);
   }
 });

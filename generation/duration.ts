@@ -28,6 +28,18 @@ export function checkFps(fps: number): void {
   if (fps > MAX_FPS) throw new RangeError(`fps must be at most ${MAX_FPS}, got ${fps}`);
 }
 
+/** Highest rate of a file: level 6 of H.264 gives a decoder a 300th of a second for a frame. */
+const MAX_FILE_FPS = 300;
+
+/** @throws {RangeError} where frames between frames make the rate higher than a file may have */
+export function checkRate(fps: number): void {
+  if (fps <= MAX_FILE_FPS) return;
+  throw new RangeError(
+    `Cannot make a video of ${fps} frames per second: H.264 has at most ${MAX_FILE_FPS}; ` +
+      "ask for a lower fps, or double the frames less often",
+  );
+}
+
 /** The nearest number of frames that the model can make, `k * frameMultiple + 1`. */
 export function countFrames(given: GivenDuration, fps: number, limits: DurationLimits): number {
   const numFrames = nearestFrames(wantedFrames(given, fps, limits), limits);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { checkFps, countFrames, type GivenDuration } from "./duration.ts";
+import { checkFps, checkRate, countFrames, type GivenDuration } from "./duration.ts";
 
 const LIMITS = { numFrames: 9, fps: 8, frameMultiple: 4, maxFrames: 81 };
 
@@ -32,4 +32,6 @@ Deno.test("countFrames() and checkFps() refuse what no video can have", () => {
     assert.throws(() => countFrames(given, 8, LIMITS), RangeError, JSON.stringify(given));
   }
   for (const fps of [0, NaN, 1000]) assert.throws(() => checkFps(fps), RangeError);
+  checkRate(300);
+  assert.throws(() => checkRate(384), /384 frames per second: H\.264 has at most 300; ask for a/);
 });

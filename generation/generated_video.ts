@@ -24,6 +24,7 @@ import {
   X264_PRESETS,
   type X264Preset,
 } from "../media/video/mod.ts";
+import { checkFlag } from "./field_values.ts";
 import { GeneratedImage } from "./generated_image.ts";
 import type { Recipe } from "./recipe.ts";
 import { describeWriteError } from "./write_error.ts";
@@ -183,6 +184,7 @@ export async function saveFrames(
   if (!X264_PRESETS.includes(preset)) {
     throw new RangeError(`Cannot encode with preset ${preset}: use ${X264_PRESETS.join(", ")}`);
   }
+  if (isFragmented !== undefined) checkFlag(isFragmented, "isFragmented");
   const crf = crfOfQuality(resolveQuality(undefined, options.quality, "video"));
   const isNew = !await exists(path);
   // The encoder waits for more frames where there will be none.

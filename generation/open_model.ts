@@ -3,9 +3,20 @@
 import { fileURLToPath } from "../platform/mod.ts";
 import { type LocalEngine, openEngine } from "../engine/mod.ts";
 import type { EngineOptions, LoadModelOptions } from "../engine/options.ts";
+import { checkFlag } from "./field_values.ts";
 import { BUNDLED_FOLDER, BUNDLED_MODEL, bundledLoraFiles } from "../models/lora/bundled.ts";
 
+/** @throws {RangeError} for what should be true or false, and is neither */
 export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
+  const { pinCpuMemory, forceSoftware, parallel, parts } = options;
+  const flags = {
+    ...{ pinCpuMemory, forceSoftware },
+    "parallel.guidance": parallel?.guidance,
+    "parts.rescaleBetasZeroSnr": parts?.rescaleBetasZeroSnr,
+  };
+  for (const [name, value] of Object.entries(flags)) {
+    if (value !== undefined) checkFlag(value, name);
+  }
   return {
     ...options,
     tuning: options.tuning ?? "cached",

@@ -1,9 +1,16 @@
 /** A request for a video made ready for the engine, as `prepare.ts` does it for images. */
 
-import { resultRate, resultSize } from "../engine/result_size.ts";
+import { resultFrames, resultRate, resultSize } from "../engine/result_size.ts";
 import type { ModelInfo } from "../engine/types.ts";
 import type { VideoInfo } from "../media/video/mod.ts";
-import { checkFps, countFrames, type GivenDuration, isAbsent, wantedFrames } from "./duration.ts";
+import {
+  checkFps,
+  checkRate,
+  countFrames,
+  type GivenDuration,
+  isAbsent,
+  wantedFrames,
+} from "./duration.ts";
 import { fitOf, sizeWithin } from "./size.ts";
 import type { VideoStream } from "./generated_video.ts";
 import {
@@ -118,6 +125,10 @@ export async function prepareVideo<T extends VideoInputTypes>(
     ? "seconds"
     : "numFrames";
   const numFrames = checked(lengthField, () => countFrames(length, fps, limits));
+  const { frameInterpolationExp } = settings;
+  checked(frameInterpolationExp === undefined ? "fps" : "frameInterpolationExp", () => {
+    checkRate(resultRate(fps, { ...settings, numFrames }));
+  });
   if (video) {
     const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
     reader.checkClip(asked.video, video, { fps, numFrames: decoded });
@@ -182,12 +193,12 @@ export function videoShape(
 export function videoStream(
   request: PreparedVideo<unknown, { readonly path?: string; readonly info: VideoInfo }>,
 ): VideoStream {
-  const { enableAudio, video, numFrames, fps } = request;
+  const { enableAudio, video } = request;
   const audio = enableAudio !== false && video?.path !== undefined && keepsAudio(request)
     ? { path: video.path, codec: video.info.audioCodec! }
     : undefined;
-  const seconds = numFrames / fps;
-  return { ...resultSize(request), fps: resultRate(fps, request), seconds, audio };
+  const fps = resultRate(request.fps, request);
+  return { ...resultSize(request), fps, seconds: resultFrames(request) / fps, audio };
 }
 
 /** Whether the result has the sound of the given video; what goes on after one has none yet. */

@@ -5,6 +5,7 @@ import type { GivenSettings, SettingField, SettingLimits } from "./field_values.
 import { NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
 import { SettingError } from "../models/setting_error.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
+import { checkKind, isListKind } from "./kinds.ts";
 
 /** Limits that refuse nothing which some model takes. */
 export const NO_LIMITS: SettingLimits = {
@@ -49,9 +50,11 @@ export function completeSettings(
     const field = SETTING_FIELDS[name] as SettingField<unknown>;
     const asked = given[name] ?? field.initial?.(info, task, given);
     const isOne = typeof asked === "number" || typeof asked === "string";
-    const value = isOne && /^(?:number|integer|text)s$/.test(field.kind) ? [asked] : asked;
+    const value = isOne && isListKind(field.kind) ? [asked] : asked;
+    if (value === undefined || value === null) continue;
+    checked(name, () => checkKind(value, field.kind, spell(name)));
     // A flag that is not set is the same as an omitted one.
-    if (value === undefined || value === null || value === false) continue;
+    if (value === false) continue;
     checked(name, () => field.check(value, spell(name), info, given));
     const why = field.idle?.(info, task, given);
     const isGiven = given[name] !== undefined && given[name] !== null;

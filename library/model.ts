@@ -31,6 +31,7 @@ import {
   withVisions,
 } from "../generation/mod.ts";
 import { fitWaveform } from "../media/waveform.ts";
+import { checkOptions } from "./check_options.ts";
 import type {
   GenerateOptions,
   GenerateVideoOptions,
@@ -84,6 +85,7 @@ export class Model implements AsyncDisposable {
   async generate(options: GenerateOptions): Promise<[GeneratedImage, ...GeneratedImage[]]> {
     const { signal, onProgress, numOutputs = 1 } = options;
     const { info } = this;
+    checkOptions(options);
     if (!Number.isSafeInteger(numOutputs) || numOutputs < 1 || numOutputs > MAX_OUTPUTS) {
       throw new RangeError(
         `Cannot generate ${numOutputs} images: ask for 1 to ${MAX_OUTPUTS} at a time`,
@@ -220,6 +222,7 @@ export class Model implements AsyncDisposable {
     readonly recipeOf: (result: Frames) => Recipe;
   }> {
     const { signal, onProgress, loras, enableAudio } = options;
+    checkOptions(options);
     const [seed] = resolveSeeds(options.seed, 1) as [number];
     const { fps, numFrames, seconds } = options;
     const { request, idle } = await prepareVideo<LocalInputs>(
