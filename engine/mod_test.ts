@@ -1,7 +1,9 @@
 /** The engine as it is used, with the bundled model. */
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { OutOfMemoryError } from "../runtime/mod.ts";
+import { ModelFilesError } from "./model_files_error.ts";
 import {
   type Engine,
   type GenerateRequest,
@@ -162,6 +164,35 @@ Deno.test("Engine.generate() tells of prompts that are read in part, or not at a
     const [unguided] = await cutsOf({ prompt: "a", guidanceScale: 1, negativePrompt: "dark" });
     assert.deepEqual(unguided, { prompt: "negative_prompt", tokens: 1, read: 0, unread: "dark" });
   }));
+
+Deno.test("an engine says that the files of its model are gone, and loads it when they are back", async () => {
+  const folder = await Deno.makeTempDir();
+  const [here, away] = [`${folder}/model`, `${folder}/away`];
+  cpSync(MODEL, here, { recursive: true });
+  const engine = await openEngine({ modelPath: here, isLazy: true });
+  try {
+    assert.equal(await engine.isThere!(), true);
+    await Deno.rename(here, away);
+    assert.equal(await engine.isThere!(), false);
+    await assert.rejects(engine.generate(REQUEST), (error) => {
+      assert.ok(error instanceof ModelFilesError, String(error));
+      assert.match(
+        error.message,
+        /^Cannot open ".*model": it does not exist; put it back, or name/,
+      );
+      return true;
+    });
+    await Deno.rename(away, here);
+    await Deno.rename(`${here}/vae`, `${folder}/vae`);
+    await assert.rejects(engine.load!(), { name: "ModelFilesError", message: /^Cannot .*vae/ });
+    await Deno.rename(`${folder}/vae`, `${here}/vae`);
+    await engine.load!();
+    assert.deepEqual([engine.residence, await engine.isThere!()], ["loaded", true]);
+  } finally {
+    await engine.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
 
 Deno.test("openEngine() gives errors of their classes, and refuses what has no room", async (t) => {
   await assert.rejects(openEngine({ modelPath: `${MODEL}/absent` }), Deno.errors.NotFound);

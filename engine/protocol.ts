@@ -21,6 +21,7 @@ import {
   NoAdapterError,
   OutOfMemoryError,
 } from "../runtime/errors.ts";
+import { ModelFilesError } from "./model_files_error.ts";
 import type { Pass } from "./passes.ts";
 import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
 import type { Size } from "./types.ts";
@@ -106,6 +107,8 @@ export type ToWorker =
     readonly tuning?: TuningSettings;
     /** The request whose kernels are compiled. */
     readonly prepared?: PlanRequest;
+    /** Whether the model was looked at or loaded before, so that its files have changed where it cannot be. */
+    readonly isAgain?: boolean;
   }
   /** What a model is, and what the device has; neither stays open. */
   | ModelMessage & DeviceMessage & { readonly type: "describe" }
@@ -219,6 +222,7 @@ const CLASSES: Readonly<Record<string, new (message: string) => Error>> = {
   SyntaxError,
   DeviceLostError,
   GpuValidationError,
+  ModelFilesError,
   NoAdapterError,
 };
 

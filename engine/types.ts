@@ -297,6 +297,8 @@ export interface Engine {
    * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits; nothing changes then
    */
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
+  /** Whether the model is loaded, or its files are where they were; always, where it is not known. */
+  isThere?(): Promise<boolean>;
   /** Where the model is; after it was unloaded, the next request brings it back. */
   readonly residence: Residence;
   /**

@@ -19,6 +19,7 @@ import {
   usableHostBytes,
 } from "../runtime/mod.ts";
 import { type AskedHelpers, compileHelpers } from "./compile_threads.ts";
+import { ModelFilesError } from "./model_files_error.ts";
 import {
   drawnSize,
   IMAGE_TASKS,
@@ -113,9 +114,11 @@ const events: OpenEvents = {
 };
 
 async function open(
-  { model, parts, device: settings, memory, tuning, prepared, ranks }: Message<"open">,
+  { model, parts, device: settings, memory, tuning, prepared, ranks, isAgain }: Message<"open">,
 ): Promise<void> {
-  pipeline = await openPipeline(model, parts, seated(ranks));
+  pipeline = await openPipeline(model, parts, seated(ranks)).catch((error) => {
+    throw isAgain && error instanceof Error ? new ModelFilesError(error.message) : error;
+  });
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
   device.helpers = helpers = compileHelpers(device, settings, post);
   const room = freeRoom(device);

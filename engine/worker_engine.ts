@@ -1,4 +1,5 @@
-import { unrefTimer } from "../platform/mod.ts";
+import { hasIndex } from "../hub/model_index.ts";
+import { isFile, unrefTimer } from "../platform/mod.ts";
 import type { CardEngine } from "./cards/card.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { loraTargets, ModelLoras } from "./model_loras.ts";
@@ -138,6 +139,7 @@ export class WorkerEngine implements CardEngine {
         device: { ...deviceSettings(this.#options), ...(maxBytes !== undefined && { maxBytes }) },
         ...tuningSettings(this.#options),
         ...(prepared && { prepared }),
+        isAgain: this.#info !== undefined,
       } as const;
       const answer = await worker.ask(message, (event) => {
         if (event.type === "loading" || event.type === "tuning") {
@@ -157,6 +159,12 @@ export class WorkerEngine implements CardEngine {
     } finally {
       this.#isStarting = false;
     }
+  }
+
+  async isThere(): Promise<boolean> {
+    if (this.residence !== "unloaded") return true;
+    const { model } = this.#model;
+    return await isFile(model) || await hasIndex(model);
   }
 
   #learn({ info, adaptable, adapter, maxPixels, room }: Opened): void {

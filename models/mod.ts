@@ -1,9 +1,8 @@
 /** Diffusion models: families, text encoders, autoencoders, schedulers, tokenizers. */
 import { excerpt } from "../hub/json_file.ts";
-import { readModelIndex } from "../hub/model_index.ts";
-import { fileInfo } from "../platform/mod.ts";
+import type { ModelIndex } from "../hub/model_index.ts";
 import { type ModelParts, PARTS } from "./checkpoints/model_parts.ts";
-import { openModelFiles } from "./checkpoints/open_model.ts";
+import { folderIndex, openModelFiles } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/ifnet.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
@@ -115,11 +114,13 @@ export async function loadFamilies(): Promise<readonly Family[]> {
 }
 
 /** The family of a model in a folder to which nothing else is given; of other models all may be needed. */
-async function familiesFor(model: string, parts: ModelParts): Promise<readonly Family[]> {
-  const isWhole = PARTS.every((part) => parts[part] === undefined) &&
-    !(await fileInfo(model)).isFile;
-  if (!isWhole) return await loadFamilies();
-  const { className } = await readModelIndex(model);
+async function familiesFor(
+  index: ModelIndex | undefined,
+  parts: ModelParts,
+): Promise<readonly Family[]> {
+  const isWhole = PARTS.every((part) => parts[part] === undefined);
+  if (!index || !isWhole) return await loadFamilies();
+  const { className } = index;
   const [nearest] = FAMILIES.filter(([prefix]) => className.startsWith(prefix))
     .sort(([one], [other]) => other.length - one.length);
   const family = await nearest?.[1]() as Family | undefined;
@@ -143,9 +144,10 @@ export async function openPipeline(
   parts: ModelParts = {},
   ranks?: Ranks,
 ): Promise<Pipeline> {
-  const families = await familiesFor(model, parts);
+  const index = await folderIndex(model);
+  const families = await familiesFor(index, parts);
   const files = families.map(({ files }) => files);
-  const opened = await openModelFiles(model, parts, files, OPTIONAL_FORMATS);
+  const opened = await openModelFiles(model, parts, files, OPTIONAL_FORMATS, index);
   const family = families.find(({ classNames }) => classNames.includes(opened.className));
   if (family) {
     const { embeddings, steersWhenAsked } = parts;

@@ -105,6 +105,14 @@ export class ScheduledModel implements Engine {
     return reports;
   }
 
+  /** See {@linkcode Engine.isThere}: on any card. */
+  async isThere(): Promise<boolean> {
+    const all = await Promise.all(
+      this.#usable.map(async (card) => await this.#engine(card).isThere?.() ?? true),
+    );
+    return all.length === 0 || all.includes(true);
+  }
+
   /** See {@linkcode Engine.load}: on every card. */
   async load(): Promise<void> {
     await Promise.all(this.#usable.map((card) => card.load(this.#name)));

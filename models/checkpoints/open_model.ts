@@ -5,6 +5,7 @@ import {
   exists,
   type FileInfo,
   fileInfo,
+  isAbsence,
   join,
   listFolder,
   NotFoundError,
@@ -47,7 +48,8 @@ interface KnownFiles {
 const SHOWN_NAMES = 3;
 
 /**
- * Opens a model; only headers and configurations are read. `parts` override the model's own.
+ * Opens a model; only headers and configurations are read. `parts` override the model's own, and `index` is that of a folder
+ * where it was read before.
  * @throws {TypeError} when a file holds nothing that is known, or something else than it was named for
  * @throws {Error} when parts are missing, saying which and how to name them
  */
@@ -56,24 +58,37 @@ export async function openModelFiles(
   parts: ModelParts = {},
   families: readonly FamilyFiles[] = [],
   optional: readonly ComponentFormat[] = [],
+  index?: ModelIndex,
 ): Promise<ModelFiles> {
   const opened: Checkpoint[] = [];
   try {
-    return await collect(model, parts, { families, optional }, opened);
+    const whole = index ?? await folderIndex(model);
+    return await collect(model, whole, parts, { families, optional }, opened);
   } catch (error) {
     for (const checkpoint of opened) checkpoint[Symbol.dispose]();
     throw error;
   }
 }
 
+/** The index of a model in a folder; nothing for a model in a file. @throws {NotFoundError} where there is neither */
+export async function folderIndex(model: string): Promise<ModelIndex | undefined> {
+  const { isFile } = await fileInfo(model).catch((cause) => {
+    const message = `Cannot open "${model}": ${describeFileError(cause)}; ` +
+      "put it back, or name another model";
+    throw isAbsence(cause) ? new NotFoundError(message, { cause }) : new Error(message, { cause });
+  });
+  return isFile ? undefined : await readModelIndex(model);
+}
+
 async function collect(
   model: string,
+  whole: ModelIndex | undefined,
   parts: ModelParts,
   known: KnownFiles,
   opened: Checkpoint[],
 ): Promise<ModelFiles> {
   const found = new Map<string, ForeignPart>();
-  const isFile = (await fileInfo(model)).isFile;
+  const isFile = whole === undefined;
   const inModel = isFile ? openFile(model, known, opened) : [];
   // Models of three text encoders do without the last.
   const omitted = parts.textEncoder3 === NO_PART ? ["text_encoder_3", "tokenizer_3"] : [];
@@ -107,8 +122,7 @@ async function collect(
     const sees = known.families.some(({ seeingClasses = [] }) => seeingClasses.includes(className));
     await addVisionTower(found, sees, known, opened);
   };
-  if (!isFile) {
-    const whole = await readModelIndex(model);
+  if (whole) {
     const components = new Map([...whole.components].filter(([name]) => !omitted.includes(name)));
     const index = { ...whole, components };
     await addTower(index.className);

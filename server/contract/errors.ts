@@ -1,5 +1,6 @@
 /** Failures that a request is answered with. */
 
+import type { ModelFilesError } from "../../engine/model_files_error.ts";
 import type { ErrorBody, ValidationIssue } from "./answers.ts";
 
 /** Statuses that the service answers a failure with. */
@@ -157,6 +158,16 @@ export class ServiceError extends Error {
   get code(): string {
     return CODES[this.failure] ?? this.failure;
   }
+}
+
+/** A model cannot be loaded again; where its files were is for the log. */
+export function modelFilesGone(cause: ModelFilesError): ServiceError {
+  return new ServiceError(
+    "model_failed",
+    "Cannot load the model: its files are gone, or are others than when it was opened, as the server's log says; " +
+      "put them back, or name another model",
+    { cause },
+  );
 }
 
 /** Words that differ from the failures'. */

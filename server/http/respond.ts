@@ -1,10 +1,12 @@
 /** From anything that was thrown to an answer that may be read by the client. */
 
+import { ModelFilesError } from "../../engine/model_files_error.ts";
 import type { Log } from "../log.ts";
 import {
   ApiError,
   type ErrorStatus,
   internalError,
+  modelFilesGone,
   RecordsBusyError,
   ServiceError,
   type ServiceFailure,
@@ -32,6 +34,7 @@ export function toApiError(
   log: Log,
 ): ApiError {
   if (error instanceof RecordsBusyError) return toApiError(recordsBusy(error), requestId, log);
+  if (error instanceof ModelFilesError) return toApiError(modelFilesGone(error), requestId, log);
   if (error instanceof ServiceError) return toApiError(answerOf(error), requestId, log);
   if (error instanceof ApiError) {
     // The cause of a failure that was foreseen: its place in the code tells nothing.

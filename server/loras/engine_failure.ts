@@ -1,10 +1,11 @@
 /** What a job's LoRAs are for the engine, and what its failures are for the client. */
 
 import { httpNames, SETTING_FIELDS, spellSettings } from "../../generation/mod.ts";
-import { ApiError, ServiceError } from "../contract/errors.ts";
+import { ApiError, modelFilesGone, ServiceError } from "../contract/errors.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
 import type { LoraReport, LoraUse } from "../../engine/types.ts";
 import { basename, dirname } from "../../platform/mod.ts";
+import { ModelFilesError } from "../../engine/model_files_error.ts";
 import { LoraError } from "../../models/lora/lora_error.ts";
 
 /** @throws {ServiceError} with the engine's words when it refuses the request or the GPU was lost; anything else as it is */
@@ -20,6 +21,7 @@ export function explainEngineFailure(error: unknown, loras: readonly JobLora[] =
   }
   const refusal = loraRefusal(error, "loras", namesOf(loras));
   if (refusal !== error) throw refusal;
+  if (error instanceof ModelFilesError) throw modelFilesGone(error);
   if (error instanceof Error && error.name === "DeviceLostError") {
     const message =
       "Cannot finish the job: the GPU was lost, and is started again; send the request again";

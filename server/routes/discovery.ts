@@ -19,9 +19,12 @@ export async function listModels(c: Context<AppEnv>, services: Services): Promis
   await services.models.settle();
   const [first, ...others] = services.models.all;
   const known = others.filter(({ engine }) => engine.status !== "failed" && engine.info);
+  const isThere = await Promise.all(
+    known.map(({ engine }) => engine.status !== "ready" || (engine.engine.isThere?.() ?? true)),
+  );
   return c.json({
     object: "list",
-    data: [first, ...known].map((model) => card(model, services)),
+    data: [first, ...known.filter((_, i) => isThere[i])].map((model) => card(model, services)),
   });
 }
 

@@ -95,6 +95,29 @@ Deno.test("a request's model picks among several, for images, edits, videos and 
   await until(() => counts().join() === "1,2,2");
 });
 
+Deno.test("a model whose files are gone says so and is not listed, until they are back", async () => {
+  const models = start();
+  await using service = await testService(models);
+  const names = async () => {
+    const { data } = await (await service.get("/v1/models")).json();
+    return data.map(({ id }: { id: string }) => id);
+  };
+  models.others.other.isGone = true;
+  assert.deepEqual(await names(), ["gradients", "org/painter"]);
+  const draw = () => service.post("/v1/images/generations", { prompt: "a", model: "other" });
+  const gone = await draw();
+  const body = await gone.json();
+  assert.ok(isErrorBody(body));
+  assert.deepEqual([gone.status, body.error.code], [503, "model_failed"]);
+  assert.match(body.error.message, /^Cannot load the model: its files are gone, .*; put them back/);
+  assert.ok(service.lines.some((line) => line.includes("Cannot open the fake: it does not exist")));
+  const { data: [job] } = await (await service.get("/v1/jobs")).json();
+  assert.deepEqual([job.status, job.error.code], ["failed", "model_failed"]);
+  models.others.other.isGone = false;
+  assert.equal((await draw()).status, 200);
+  assert.deepEqual(await names(), ["gradients", "org/painter", "other"]);
+});
+
 Deno.test("a model that is not served is a 404, and one model takes the names of OpenAI's", async () => {
   await using service = await testService(start());
   for (const path of ["images/generations", "videos"]) {

@@ -16,6 +16,7 @@ import type {
   RoomRequest,
   Waveform,
 } from "../../engine/types.ts";
+import { ModelFilesError } from "../../engine/model_files_error.ts";
 import { OutOfMemoryError } from "../../runtime/errors.ts";
 import { colourOf, FAKE_COMPONENTS } from "./loras.ts";
 import { FAKE_INFO } from "./model_info.ts";
@@ -42,6 +43,8 @@ export interface FakeOptions {
 export class FakeEngine implements CardEngine {
   readonly info: ModelInfo;
   isLoaded = true;
+  /** Whether the files of its model are gone. */
+  isGone = false;
   /** All requests so far, in order. */
   readonly requests: GenerateRequest[] = [];
   /** What was checked before it waits. */
@@ -77,6 +80,7 @@ export class FakeEngine implements CardEngine {
     { signal, onProgress, onFrame, onAudio, previews = 0, onPreview }: GenerationControl = {},
   ): Promise<Frames> {
     const { width, height, numFrames = this.info.defaults.numFrames } = request;
+    if (this.isGone) throw new ModelFilesError("Cannot open the fake: it does not exist");
     this.requests.push(request);
     this.mostAtOnce = Math.max(this.mostAtOnce, ++this.#running);
     let colour = 0;
@@ -147,6 +151,10 @@ export class FakeEngine implements CardEngine {
 
   limitMemory(bytes: number): void {
     this.limitBytes = bytes;
+  }
+
+  isThere(): Promise<boolean> {
+    return Promise.resolve(!this.isGone);
   }
 
   checkRoom(request: RoomRequest): Promise<void> {
