@@ -27,6 +27,8 @@ export interface WriteVideoOptions {
   readonly seconds?: number | undefined;
   /** A file whose first audio track is kept, and that track's codec. */
   readonly audio?: AudioFile | undefined;
+  /** Absolute path where sound lies while the file is written; among the system's temporary files by default. */
+  readonly soundPath?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -101,7 +103,7 @@ export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWri
   return {
     async addAudio(waveform) {
       if (sink) throw new Error("Cannot add sound: frames went before; add it before them");
-      wav = temporaryPath(".wav");
+      wav = options.soundPath ?? temporaryPath(".wav");
       const fitted = seconds === undefined ? waveform : fitWaveform(waveform, seconds);
       // Others on this machine must not hear it.
       await writeFile(wav, encodeWav(fitted), 0o600);

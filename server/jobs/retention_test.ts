@@ -21,6 +21,7 @@ Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody 
     assert.equal(await isLeftOver(`${id}.png`, store), whole, status);
     assert.equal(await isLeftOver(`${id}_1.png`, store), whole, status);
     assert.equal(await isLeftOver(`${id}.png.${part}`, store), half, status);
+    assert.equal(await isLeftOver(`${id}.mp4.${part}.wav.part`, store), half, status);
   }
   const deleting = `img_${crypto.randomUUID()}`;
   await store.insert({ id: deleting, kind: "image", request: {}, summary: null });

@@ -98,7 +98,11 @@ class FrameWriter implements Pick<GenerationControl, "onFrame" | "onAudio"> {
     const { crf, preset, isFragmented } = request;
     const stream = videoStream(request);
     const signal = AbortSignal.any([jobSignal, this.#stop.signal]);
-    this.#file = writeVideo(ffmpeg, { ...stream, path, crf, preset, isFragmented, signal });
+    // Found and removed with the video's own file, should the server be killed.
+    const soundPath = `${path}.wav.part`;
+    this.#file = writeVideo(ffmpeg, {
+      ...{ ...stream, path, soundPath, crf, preset, isFragmented, signal },
+    });
   }
 
   /** Resolves when the encoder has the frame. */

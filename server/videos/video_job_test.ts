@@ -4,6 +4,8 @@ import { FakeEngine } from "../../tests/fakes/engine.ts";
 import { FAKE_INFO } from "../../tests/fakes/model_info.ts";
 import { ApiError } from "../contract/errors.ts";
 import type { JobContext } from "../jobs/job.ts";
+import { isLeftOver } from "../jobs/retention.ts";
+import { SqliteJobStore } from "../jobs/sqlite_store.ts";
 import { LocalStorage } from "../storage/local.ts";
 import { runVideoJob } from "./video_job.ts";
 import type { VideoRequest } from "./video_request.ts";
@@ -59,6 +61,37 @@ Deno.test("runVideoJob() stops the encoder when a frame cannot be written", asyn
     assert.equal(stopped, 1);
     assert.deepEqual([...Deno.readDirSync(folder)], []);
   } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("runVideoJob() keeps sound beside the file that it is for, where a later server finds it", async () => {
+  const folder = await Deno.makeTempDir();
+  const id = `video_${crypto.randomUUID()}`;
+  const store = SqliteJobStore.inMemory();
+  const sounds: string[] = [];
+  const ffmpeg: Ffmpeg = {
+    description: "an encoder that looks at its sound",
+    encode: ({ inputs }, output) => {
+      sounds.push(...Deno.readDirSync(folder).map(({ name }) => name));
+      assert.deepEqual(inputs.map((path) => path.startsWith(folder)), [true]);
+      const write = () => Deno.writeFile(output, new Uint8Array(9));
+      return { write, finish: () => Promise.resolve() };
+    },
+    decode: () => new ReadableStream(),
+  };
+  const engine = new FakeEngine({ info: { givesAudio: true } });
+  const storage = new LocalStorage(folder);
+  try {
+    await runVideoJob({ engine, request: REQUEST, ffmpeg, previews: 0, storage }, {
+      ...CONTEXT,
+      id,
+    });
+    assert.equal(sounds.length, 1);
+    assert.ok(await isLeftOver(sounds[0]!, store), sounds[0]);
+    assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name), [`${id}.mp4`]);
+  } finally {
+    await store.close();
     await Deno.remove(folder, { recursive: true });
   }
 });
