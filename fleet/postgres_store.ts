@@ -182,9 +182,13 @@ export class PostgresJobStore implements JobStore {
     return rows.map(toEntry);
   }
 
-  async delete(id: string): Promise<void> {
-    await this.#database.use((sql) => sql`DELETE FROM denoise_jobs WHERE id = ${id}`, PATIENCE_MS);
+  async delete(id: string): Promise<boolean> {
+    const { count } = await this.#database.use(
+      (sql) => sql`DELETE FROM denoise_jobs WHERE id = ${id}`,
+      PATIENCE_MS,
+    );
     this.#known.forget(id);
+    return count > 0;
   }
 
   /** Cancels a job that waits, and asks the worker of one that runs to do that. */

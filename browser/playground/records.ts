@@ -104,9 +104,11 @@ export class TabRecords implements Pick<JobStore, "insert" | "update" | "get" | 
     return found;
   }
 
-  async delete(id: string): Promise<void> {
+  async delete(id: string): Promise<boolean> {
+    const wasThere = await this.get(id) !== undefined;
     this.#here.delete(id);
     await write(JOBS, (jobs) => jobs.delete(id));
+    return wasThere;
   }
 }
 

@@ -126,7 +126,8 @@ export interface JobStore {
   /** Some of the oldest jobs whose time has come, by the clock of the records; none when there are no more. */
   expired(bounds: RecordBounds, limit: number): Promise<Pick<JobEntry, "id" | "result">[]>;
 
-  delete(id: string): Promise<void>;
+  /** Whether there was a job of that id: of several who delete it, one is told so. */
+  delete(id: string): Promise<boolean>;
 
   /** Lets go of the records; jobs that have not ended are ended, or left for the next server. */
   close(): Promise<void>;

@@ -191,8 +191,11 @@ export class SqliteJobStore implements JobStore {
     return rows.map(toEntry);
   }
 
-  async delete(id: string): Promise<void> {
-    await this.#try((database) => database.prepare("DELETE FROM jobs WHERE id = ?").run(id));
+  async delete(id: string): Promise<boolean> {
+    const { changes } = await this.#try((database) =>
+      database.prepare("DELETE FROM jobs WHERE id = ?").run(id)
+    );
+    return changes > 0;
   }
 
   async close(): Promise<void> {

@@ -102,9 +102,10 @@ export class WriteBehindStore implements JobStore {
     return this.#store.expired(...args);
   }
 
-  async delete(id: string): Promise<void> {
-    await this.#store.delete(id);
+  async delete(id: string): Promise<boolean> {
+    const wasThere = await this.#store.delete(id);
     this.#pending.delete(id);
+    return wasThere;
   }
 
   /** See {@link JobStore.close}; what could not be written is tried once more. */

@@ -212,6 +212,7 @@ async function removeInTurn(job: JobRecord, services: JobServices): Promise<JobR
   }
   // The record goes last: it is what leads to files that could not be removed.
   for (const file of filesOf(ended.result)) await services.storage?.remove(file);
-  await services.store.delete(job.id);
+  // Another server may have been faster.
+  if (!await services.store.delete(job.id)) throw noJob();
   return ended;
 }

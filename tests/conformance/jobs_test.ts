@@ -181,6 +181,23 @@ Deno.test("DELETE /v1/jobs/{id}/outputs/{index} of a job that another server del
   assert.equal((await answer.json()).error.message, "Job not found");
 });
 
+Deno.test("of two servers that delete a job or its last output at once, one answers that it is gone", async () => {
+  await using testee = await testService();
+  const remove = testee.store.delete.bind(testee.store);
+  testee.store.delete = async (id) => {
+    // The other server was faster.
+    await remove(id);
+    return await remove(id);
+  };
+  for (const end of ["/outputs/0", ""]) {
+    const { id } = await start(testee, { prompt: "a" });
+    await ended(testee, id);
+    const answer = await testee.get(`/v1/jobs/${id}${end}`, { method: "DELETE" });
+    assert.equal(answer.status, 404, end);
+    assert.equal((await answer.json()).error.message, "Job not found");
+  }
+});
+
 Deno.test("DELETE /v1/jobs/{id}/outputs/{index} waits for a removal of the job that is under way", async () => {
   const removing = Promise.withResolvers<void>();
   const mayRemove = Promise.withResolvers<void>();

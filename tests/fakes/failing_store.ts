@@ -51,7 +51,7 @@ export class FailingStore implements JobStore {
     return this.#unless("expired", () => this.#store.expired(...args));
   }
 
-  delete(id: string): Promise<void> {
+  delete(id: string): Promise<boolean> {
     return this.#unless("delete", () => this.#store.delete(id));
   }
 

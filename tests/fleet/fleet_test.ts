@@ -130,6 +130,16 @@ test("a fleet answers like one server, from whichever server is asked", async (f
   const expected = [[200, false], [200, false], [200, false], [200, true]];
   assert.deepEqual(deleted.toSorted((a, b) => Number(a[1]) - Number(b[1])), expected);
   assert.equal((await get(one, `/v1/jobs/${several.body.id}`)).status, 404);
+  // Both servers delete the last output, or the whole job, at once.
+  for (const end of ["/outputs/0", ""]) {
+    const { body: { id } } = await post(one, IMAGES, { prompt: "d" });
+    const answers = await Promise.all([one, other].map(async ({ url }) => {
+      const response = await fetch(`${url}/v1/jobs/${id}${end}`, { method: "DELETE" });
+      await response.body?.cancel();
+      return response.status;
+    }));
+    assert.deepEqual(answers.toSorted(), [200, 404], end);
+  }
 });
 
 test("a worker of a fleet with several GPUs works with all of them, and each is told of", async (fleet) => {
