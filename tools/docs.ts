@@ -10,7 +10,12 @@ import {
   imageFieldTable,
   videoFieldTable,
 } from "../server/contract/generation_fields.ts";
-import { FIELD_NOTES, FIELD_VALUES } from "../server/openapi/field_notes.ts";
+import {
+  FIELD_NOTES,
+  FIELD_VALUES,
+  type FieldValues,
+  VIDEO_FIELD_VALUES,
+} from "../server/openapi/field_notes.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -84,7 +89,12 @@ function fieldTable(): string {
 }
 
 function valuesOf(name: string): string {
-  const values = FIELD_VALUES[name] ?? { enum: [] };
+  const ofVideos = VIDEO_FIELD_VALUES[name];
+  return describeValues(FIELD_VALUES[name]) +
+    (ofVideos ? `; of videos ${describeValues(ofVideos)}` : "");
+}
+
+function describeValues(values: FieldValues = { enum: [] }): string {
   if ("enum" in values) return values.enum.map((value) => `\`${value}\``).join(", ");
   return `from ${values.minimum}` + (values.maximum ? ` to ${values.maximum}` : "");
 }

@@ -14,7 +14,6 @@ import {
   videoFieldTable,
   videoSchema,
 } from "../contract/generation_fields.ts";
-import { VIDEO_TYPES } from "../videos/video_request.ts";
 import {
   loraFieldTables,
   mergeLoraSchema,
@@ -34,7 +33,13 @@ import {
 } from "../contract/small_requests.ts";
 import { version } from "../../generation/version.ts";
 import { ANSWERS } from "../contract/answers.ts";
-import { FIELD_NOTES, FIELD_VALUES, type FieldValues, LORA_FIELD_NOTES } from "./field_notes.ts";
+import {
+  FIELD_NOTES,
+  FIELD_VALUES,
+  type FieldValues,
+  LORA_FIELD_NOTES,
+  VIDEO_FIELD_VALUES,
+} from "./field_notes.ts";
 import type { BodyName, Operation } from "./operation.ts";
 
 /** A JSON Schema, as far as it is looked at here. */
@@ -83,7 +88,7 @@ const BODIES: Readonly<Record<BodyName, Body>> = {
   VideoRequest: {
     schema: videoSchema,
     table: videoFieldTable,
-    values: { output_format: { enum: Object.keys(VIDEO_TYPES) } },
+    values: VIDEO_FIELD_VALUES,
   },
   SetLora: { schema: setLoraSchema, table: loraFieldTables.set, notes: LORA_FIELD_NOTES },
   MergeLora: { schema: mergeLoraSchema, table: loraFieldTables.merge, notes: LORA_FIELD_NOTES },

@@ -7,6 +7,7 @@ import { QUALITY_PRESETS } from "../../media/encode.ts";
 import { X264_PRESETS } from "../../media/video/quality.ts";
 import { DEVICES, MAX_OUTPUTS, QUALITIES, SERVICE_TIERS } from "../contract/generation.ts";
 import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_request.ts";
+import { VIDEO_TYPES } from "../videos/video_request.ts";
 
 /** Texts of fields by name, without the fields that have no effect. */
 export const FIELD_NOTES: Readonly<Record<string, string>> = {
@@ -105,4 +106,9 @@ export const FIELD_VALUES: Readonly<Record<string, FieldValues>> = {
   output_quality: { enum: QUALITY_PRESETS },
   output_compression: { minimum: 0, maximum: 100 },
   partial_images: { minimum: 0, maximum: MAX_PREVIEWS },
+};
+
+/** Values of fields of videos that differ from {@link FIELD_VALUES}. */
+export const VIDEO_FIELD_VALUES: Readonly<Record<string, FieldValues>> = {
+  output_format: { enum: Object.keys(VIDEO_TYPES) },
 };
