@@ -226,13 +226,14 @@ function countOf(numbers: number): string {
 }
 
 function loraLines(lora: InspectedLora): string[] {
-  const { dialect, modules, ranks, formats, refused, unknownKeys, notes } = lora;
+  const { dialect, modules, ranks, formats, refused, unknownKeys, words, notes } = lora;
   const where = Object.entries(modules).map(([part, count]) => `${count} of the ${part}`);
   return [
     ["naming", dialect],
     ["modules", where.join(", ") || "none"],
     ["rank", ranks.slice(0, 6).join(", ") || "none"],
     ["stored as", formats.join(", ")],
+    ...(words.length > 0 ? [["embeddings", words.join(", ")]] : []),
     ...Object.entries(notes),
     ...(refused.length > 0 ? [["not applied", refused.join(", ")]] : []),
     ...(unknownKeys.length > 0

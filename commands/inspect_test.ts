@@ -58,6 +58,7 @@ Deno.test("describe() of a LoRA tells how it was made, and whether it fits", () 
       hasUnreadFormats: false,
       refused: [],
       unknownKeys: [],
+      words: ["fox-style"],
       notes: { "modelspec.title": "fox" },
     },
   };
@@ -74,6 +75,7 @@ Deno.test("describe() of a LoRA tells how it was made, and whether it fits", () 
   });
   assert.match(text, /^fox\.safetensors: a LoRA for Wan 14B, 300\.0 MB\n/);
   assert.match(text, /naming {5}kohya \(LoHa\)\nmodules {4}400 of the transformer\nrank {7}16/);
+  assert.match(text, /\nembeddings fox-style\n/);
   assert.match(text, /It fits wan: 400 modules are changed; 1 of its keys lead to nothing$/);
 });
 

@@ -10,7 +10,6 @@ import {
 } from "../models/lora/types.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import { resolveModes } from "../models/lora/resolve_mode.ts";
-import { BUNDLED } from "../models/textual_inversion/read_embedding.ts";
 import type { EngineOptions } from "./options.ts";
 import type { LoraMessage } from "./protocol.ts";
 import type { LoraReport, LoraTarget, LoraUse } from "./types.ts";
@@ -75,15 +74,16 @@ export class ModelLoras {
   async #readFile(path: string, options: { alpha?: number }): Promise<Lora> {
     const start = performance.now();
     const lora = await readLora(path, this.components, options);
-    const { dialect, changes, unmatchedKeys, byteLength } = lora;
+    const { dialect, changes, unmatchedKeys, words = [], byteLength } = lora;
     const count = unmatchedKeys.length;
     const named = unmatchedKeys.slice(0, MAX_NAMED).join(", ") + (count > MAX_NAMED ? ", …" : "");
-    const hasWords = unmatchedKeys.some((key) => BUNDLED.test(key));
-    const words = hasWords ? "; it holds embeddings: put it into the folder of --embeddings" : "";
-    const left = count > 0 ? `; ${count} keys fit no layer: ${named}${words}` : "";
+    const left = count > 0 ? `; ${count} keys fit no layer: ${named}` : "";
+    const brought = words.length > 0
+      ? `; embeddings for prompts: ${words.map(({ name }) => name).join(", ")}`
+      : "";
     this.#onNote?.(
       `Read LoRA ${basename(path)} (${dialect}, ${(byteLength / 1e6).toFixed(1)} MB) for ` +
-        `${changes.length} layers in ${Math.round(performance.now() - start)} ms${left}`,
+        `${changes.length} layers in ${Math.round(performance.now() - start)} ms${brought}${left}`,
     );
     return lora;
   }

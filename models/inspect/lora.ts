@@ -3,6 +3,7 @@ import type { TensorEntry } from "../../runtime/mod.ts";
 import { dialectOf, gatherKeys, type ModuleTensors, type Part } from "../lora/file/keys.ts";
 import { familyOf } from "../lora/file/family_signs.ts";
 import { isReadable, LoraFile } from "../lora/file/lora_file.ts";
+import { wordOf } from "../lora/words.ts";
 
 export interface InspectedLora {
   /** How its trainer named modules, and what else than LoRA they hold: `kohya (LoHa)`. */
@@ -18,6 +19,8 @@ export interface InspectedLora {
   /** Methods in it that this program does not apply; a LoRA with any is refused. */
   readonly refused: readonly string[];
   readonly unknownKeys: readonly string[];
+  /** Embeddings that it brings. */
+  readonly words: readonly string[];
   /** What the trainer wrote of the base model, a title, or the words that call it. */
   readonly notes: Readonly<Record<string, string>>;
 }
@@ -55,7 +58,8 @@ export async function inspectLora(path: string): Promise<InspectedLora> {
     hasUnreadFormats: changed.flatMap(({ parts }) => [...parts.values()])
       .some((entry) => entry.shape.length > 1 && !isReadable(entry)),
     refused: [...refused],
-    unknownKeys: unknown,
+    unknownKeys: unknown.filter((key) => wordOf(key) === undefined),
+    words: [...new Set(unknown.flatMap((key) => wordOf(key) ?? []))],
     notes: Object.fromEntries(
       NOTES.flatMap((key) => {
         const text = file.metadata[key];

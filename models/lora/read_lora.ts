@@ -8,6 +8,7 @@ import { planModule, type PlannedModule } from "./file/plan_module.ts";
 import { Scales } from "./file/scales.ts";
 import { LoraError } from "./lora_error.ts";
 import type { AdaptableComponent, Lora, LoraTensor, ModuleChange, WeightChange } from "./types.ts";
+import { readWords, wordOf } from "./words.ts";
 
 interface ReadLoraOptions {
   /** Counts instead of the alpha that the file gives, for all modules. Above 0. */
@@ -35,7 +36,9 @@ export async function readLora(
   { alpha }: ReadLoraOptions = {},
 ): Promise<Lora> {
   using file = await LoraFile.open(path);
-  const { modules, unknown } = gatherKeys(file.tensors, path);
+  const readsWords = components.some((component) => component.readsWords);
+  const changing = [...file.tensors].filter(([key]) => !readsWords || wordOf(key) === undefined);
+  const { modules, unknown } = gatherKeys(new Map(changing), path);
   const index = new ModuleIndex(components, modules.map(({ name }) => name));
   const matched: Matched[] = [];
   const unmatched = new Set(unknown);
@@ -61,10 +64,12 @@ export async function readLora(
   }
   const tensors = await file.read(entries);
   const changes = plans.flatMap((plan) => plan.build(({ name }) => tensors.get(name)!));
+  const words = readsWords ? await readWords(file) : [];
   return {
     dialect: dialectOf(used.map(({ module, found }) => ({ module, naming: found.naming }))),
     changes,
     unmatchedKeys: [...file.tensors.keys()].filter((key) => unmatched.has(key)),
+    ...(words.length > 0 && { words }),
     byteLength: byteLengthOf(changes),
   };
 }

@@ -43,6 +43,8 @@ export interface AdaptableComponent {
   readonly isResident: boolean;
   /** Other namings of its modules that LoRAs may use. */
   readonly layouts: readonly Layout[];
+  /** Whether prompts may name embeddings, which LoRAs may bring. */
+  readonly readsWords?: boolean;
 }
 
 /** Numbers of a LoRA as its file stores them, row by row. May lie in shared memory. */
@@ -95,12 +97,22 @@ export interface ModuleChange {
   readonly magnitude?: { readonly lengths: LoraTensor; readonly over: "rows" | "columns" };
 }
 
+/** An embedding that a LoRA brings for the prompts with which it was trained. */
+export interface LoraWord {
+  /** What prompts call it. */
+  readonly name: string;
+  /** Vectors, [width] or [count, width], for the text encoders of their widths. */
+  readonly vectors: readonly LoraTensor[];
+}
+
 export interface Lora {
   /** The naming it was recognised by, for reports: `kohya`, `PEFT`, … */
   readonly dialect: string;
   readonly changes: readonly ModuleChange[];
   /** Keys of the file that lead to no module of this model, as the file has them. */
   readonly unmatchedKeys: readonly string[];
+  /** Of models whose prompts may name embeddings. */
+  readonly words?: readonly LoraWord[];
   readonly byteLength: number;
 }
 

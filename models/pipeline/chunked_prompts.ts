@@ -2,8 +2,10 @@
 import { alignChunks, type ChunkedPrompt, chunkPrompt } from "../prompt_syntax/chunks.ts";
 import type { PromptSyntax } from "../prompt_syntax/parse_prompt.ts";
 import type { ClipTextConfig } from "../text_encoders/clip_text.ts";
-import type { EmbeddingFolder, TowerEmbeddings } from "../textual_inversion/embedding_folder.ts";
-import { splitEmbeddings } from "../textual_inversion/prompt_words.ts";
+import type { AppliedLora } from "../lora/types.ts";
+import { wordsInUse } from "../lora/words.ts";
+import type { EmbeddingFolder } from "../textual_inversion/embedding_folder.ts";
+import { type KnownWords, splitEmbeddings } from "../textual_inversion/prompt_words.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
 import type { PromptSizes } from "./family.ts";
 import { cutOf } from "./cut_prompts.ts";
@@ -22,7 +24,7 @@ export interface PromptTokens
 export interface TowerTokenizer {
   readonly tokenizer: Tokenizer;
   readonly maxLength: number;
-  readonly embeddings: TowerEmbeddings;
+  readonly embeddings: KnownWords;
 }
 
 interface ClipParts {
@@ -33,15 +35,18 @@ interface ClipParts {
   readonly embeddings: EmbeddingFolder;
 }
 
-/** What a model's one or two CLIP towers read of prompts. */
+/** What a model's one or two CLIP towers read of prompts, beside LoRAs that may bring words. */
 export function promptTowers(
   { tokenizer, pooledTokenizer, textEncoder, textEncoder2, embeddings }: ClipParts,
+  loras?: readonly AppliedLora[],
 ): [TowerTokenizer, TowerTokenizer?] {
   const { config } = textEncoder;
   const maxLength = config.max_position_embeddings;
-  const own = { tokenizer, maxLength, embeddings: embeddings.tower(config) };
+  const words = wordsInUse(loras);
+  const wordsOf = (config: ClipTextConfig) => embeddings.tower(config).beside(words);
+  const own = { tokenizer, maxLength, embeddings: wordsOf(config) };
   if (!pooledTokenizer || !textEncoder2) return [own];
-  return [own, { ...pooledTokenizer, embeddings: embeddings.tower(textEncoder2.config) }];
+  return [own, { ...pooledTokenizer, embeddings: wordsOf(textEncoder2.config) }];
 }
 
 /**

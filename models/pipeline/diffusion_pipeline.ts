@@ -446,13 +446,14 @@ export function adaptedParts<P extends Parts>(
   parts: P,
   lora: Family<P>["lora"],
 ): { readonly adapted: AdaptedComponent[]; readonly critic: AdaptedComponent | undefined } {
-  type Names = Pick<AdaptableComponent, "family" | "layouts">;
+  type Names = Pick<AdaptableComponent, "family" | "layouts" | "readsWords">;
   const adapt = (part: Component | undefined, target: AdaptableComponent["target"], names: Names) =>
     part && new AdaptedComponent(part.weights, { target, ...names });
   const { transformer, transformer2, textEncoder, textEncoder2, textEncoder3 } = parts;
   const { family, layouts, isFirstAlone } = lora.transformer;
   const own = { family, layouts: typeof layouts === "function" ? layouts(parts) : layouts };
-  const text = { family: lora.textEncoder, layouts: lora.textEncoderLayouts ?? [] };
+  const readsWords = lora.readsWords ?? false;
+  const text = { family: lora.textEncoder, layouts: lora.textEncoderLayouts ?? [], readsWords };
   const text2 = {
     family: lora.textEncoder2 ?? lora.textEncoder,
     layouts: lora.textEncoder2Layouts ?? [],

@@ -58,6 +58,8 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
     readonly textEncoder2?: string;
     readonly textEncoder2Layouts?: AdaptableComponent["layouts"];
     readonly textEncoder3?: string;
+    /** Whether prompts may name embeddings. */
+    readonly readsWords?: boolean;
   };
   info(parts: P): FamilyInfo;
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;

@@ -7,6 +7,8 @@ import {
   listFolderSync,
 } from "../../platform/mod.ts";
 import { isWeightFile } from "../../hub/parts.ts";
+import { decodeElements } from "../../runtime/mod.ts";
+import type { BroughtWord, KnownWords } from "./prompt_words.ts";
 import { EmbeddingFile, embeddingName, type LearntVectors } from "./read_embedding.ts";
 
 /** An embedding by what prompts call it. */
@@ -74,18 +76,22 @@ export class EmbeddingFolder {
     return tower;
   }
 
-  /** @throws {RangeError} that tells what there is */
-  refuse(name: string): never {
-    const names = [...this.files().keys()];
-    const others = names.slice(0, MAX_LISTED).join(", ") + (names.length > MAX_LISTED ? ", …" : "");
+  /** @throws {RangeError} that tells what there is, beside the words of LoRAs */
+  refuse(name: string, words: readonly string[] = []): never {
+    const bring = words.length > 0 ? `; the LoRAs have ${listed(words)}` : "";
     throw new RangeError(
       `Cannot read the prompt: it names the embedding "${name.slice(0, 100)}", and ${
         this.#path === undefined
           ? "the model has no folder of embeddings; name one with --embeddings"
-          : `the folder has ${others || "none"}`
-      }`,
+          : `the folder has ${listed([...this.files().keys()])}`
+      }${bring}`,
     );
   }
+}
+
+function listed(names: readonly string[]): string {
+  const others = names.slice(0, MAX_LISTED).join(", ") + (names.length > MAX_LISTED ? ", …" : "");
+  return others || "none";
 }
 
 /** None when the folder is gone: most prompts need no embedding. */
@@ -113,7 +119,7 @@ interface TableSize {
 }
 
 /** Rows behind the table of a text encoder: ids from the size of its vocabulary on. */
-export class TowerEmbeddings {
+export class TowerEmbeddings implements KnownWords {
   readonly #folder: EmbeddingFolder;
   readonly #firstId: number;
   readonly #width: number;
@@ -153,17 +159,54 @@ export class TowerEmbeddings {
   /** Ids of the vectors that a name stands for; a file that has changed since gets others. */
   idsOf(name: string): readonly number[] {
     const path = this.#folder.find(name) ?? this.#folder.refuse(name);
-    const stamp = stampOf(path);
-    const known = this.#learnt.get(path);
+    return this.#learn(path, stampOf(path), () => this.#read(name, path));
+  }
+
+  /** These, and words that others bring, which give way to files of the same name. */
+  beside(words: ReadonlyMap<string, BroughtWord>): KnownWords {
+    if (words.size === 0) return this;
+    return {
+      names: [...this.names, ...words.keys()],
+      has: (name) => words.has(name.toLowerCase()) || this.has(name),
+      idsOf: (name) => {
+        if (this.has(name)) return this.idsOf(name);
+        const word = words.get(name.toLowerCase());
+        if (word) return this.#learn(word.key, 0, () => this.#vectorsOf(name, word));
+        return this.#folder.find(name) === undefined
+          ? this.#folder.refuse(name, [...words.keys()])
+          : this.idsOf(name);
+      },
+    };
+  }
+
+  #learn(key: string, stamp: number, read: () => Float32Array): readonly number[] {
+    const known = this.#learnt.get(key);
     if (known?.stamp === stamp) return known.ids;
-    const vectors = this.#read(name, path);
+    const vectors = read();
     const ids: number[] = [];
     for (let start = 0; start < vectors.length; start += this.#width) {
       ids.push(this.#firstId + this.#rows.length);
       this.#rows.push(vectors.subarray(start, start + this.#width));
     }
-    this.#learnt.set(path, { stamp, ids });
+    this.#learnt.set(key, { stamp, ids });
     return ids;
+  }
+
+  #vectorsOf(name: string, { vectors }: BroughtWord): Float32Array {
+    const own = vectors.filter(({ shape }) => shape.at(-1) === this.#width);
+    if (own.length === 0) throw this.#misfit(name, vectors.map(({ shape }) => shape.at(-1)!));
+    // Decoders take no shared memory.
+    return Float32Array.from(
+      own.flatMap(({ bytes, dtype }) => [...decodeElements(new Uint8Array(bytes), dtype)]),
+    );
+  }
+
+  #misfit(name: string, widths: readonly number[]): RangeError {
+    return new RangeError(
+      `Cannot use the embedding "${name}": its vectors have ${
+        widths.join(" and ")
+      } numbers, those of the text encoder ${this.#width}; it is for another model`,
+    );
   }
 
   #read(name: string, path: string): Float32Array {
@@ -171,11 +214,7 @@ export class TowerEmbeddings {
       using file = EmbeddingFile.open(path);
       const vectors = file.read(this.#width);
       if (vectors) return vectors;
-      throw new RangeError(
-        `Cannot use the embedding "${name}": its vectors have ${
-          file.vectors.map(({ width }) => width).join(" and ")
-        } numbers, those of the text encoder ${this.#width}; it is for another model`,
-      );
+      throw this.#misfit(name, file.vectors.map(({ width }) => width));
     } catch (cause) {
       if (!(cause instanceof SyntaxError)) throw cause;
       // Where the folder is concerns no client.

@@ -1,22 +1,44 @@
 /** Where a prompt names embeddings: `embedding:name`, and in AUTOMATIC1111's syntax the name alone. */
+import type { Shape } from "../../runtime/mod.ts";
 import type { SplitWords } from "../prompt_syntax/chunks.ts";
-import type { TowerEmbeddings } from "./embedding_folder.ts";
 
 /** A name ends at a space, a comma or a bracket. */
 const NAMED = /embedding:([^\s,()[\]:]+)/gi;
+
+/** A word that something else than the folder brings, such as a LoRA. */
+export interface BroughtWord {
+  /** Equal keys mean the same vectors. */
+  readonly key: string;
+  /** [width] or [count, width], for the text encoders of their widths. */
+  readonly vectors: readonly {
+    readonly shape: Shape;
+    readonly dtype: "f32" | "f16" | "bf16";
+    readonly bytes: Uint8Array;
+  }[];
+}
+
+/** Embeddings as a text encoder knows them. */
+export interface KnownWords {
+  /** Names that a prompt may have as words. */
+  readonly names: readonly string[];
+  /** Whether a name is that of an embedding. */
+  has(name: string): boolean;
+  /** Ids of the vectors that a name stands for. @throws {RangeError} for a name that is none's */
+  idsOf(name: string): readonly number[];
+}
 
 /** A piece of text, or ids of vectors. */
 type Part = ReturnType<SplitWords>[number];
 
 /** Names that words may be, in small letters; a prompt of thousands of words asks for each name's file once. */
 class KnownNames {
-  readonly #embeddings: TowerEmbeddings;
+  readonly #embeddings: KnownWords;
   readonly #ids = new Map<string, readonly number[]>();
   readonly #isEmbedding = new Map<string, boolean>();
   #names: ReadonlySet<string> | undefined;
   #lengths: readonly number[] = [];
 
-  constructor(embeddings: TowerEmbeddings) {
+  constructor(embeddings: KnownWords) {
     this.#embeddings = embeddings;
   }
 
@@ -43,7 +65,7 @@ class KnownNames {
 }
 
 /** Cuts text at the names of embeddings, and gives the ids of their vectors in their place. For the texts of one request. */
-export function splitEmbeddings(embeddings: TowerEmbeddings): SplitWords {
+export function splitEmbeddings(embeddings: KnownWords): SplitWords {
   const known = new KnownNames(embeddings);
   return (text, syntax) => {
     const parts: Part[] = [];

@@ -4,7 +4,7 @@
  * of kohya's trainers for SDXL.
  */
 import { basename, extname } from "../../platform/mod.ts";
-import { Checkpoint, decodeElements, elementTypeOf } from "../../runtime/mod.ts";
+import { Checkpoint, decodeElements, elementTypeOf, type TensorEntry } from "../../runtime/mod.ts";
 
 /** Vectors for the towers of one width. */
 export interface LearntVectors {
@@ -13,7 +13,7 @@ export interface LearntVectors {
 }
 
 /** Far more vectors than any prompt has places for. */
-const MAX_VECTORS = 1024;
+export const MAX_VECTORS = 1024;
 /** Wider than any text encoder. */
 const MAX_WIDTH = 16384;
 
@@ -23,9 +23,6 @@ export const ENCODER_WIDTHS: ReadonlyMap<number, string> = new Map([
   [1024, "OpenCLIP H (Stable Diffusion 2)"],
   [1280, "OpenCLIP bigG (Stable Diffusion XL)"],
 ]);
-
-/** Vectors that trainers put into the file of a LoRA, as AUTOMATIC1111 and ComfyUI read them. */
-export const BUNDLED = /^bundle_emb\./;
 
 /** The vectors of a file that holds nothing else, for text encoders that are known. */
 export function inspectEmbedding(path: string): readonly LearntVectors[] | undefined {
@@ -40,6 +37,19 @@ export function inspectEmbedding(path: string): readonly LearntVectors[] | undef
 /** What a prompt calls the vectors of a file. */
 export function embeddingName(path: string): string {
   return basename(path).slice(0, -extname(path).length || undefined);
+}
+
+type Sized = Pick<TensorEntry, "shape">;
+
+/** A tensor of one number tells the steps of the training, or ids of the placeholder. */
+export function isNoVector({ shape }: Sized): boolean {
+  return shape.every((size) => size <= 1);
+}
+
+/** Whether a tensor may be vectors, one or several. */
+export function isVectors({ shape }: Sized): boolean {
+  const [count, width] = shape.length === 1 ? [1, shape[0]!] : shape as [number, number];
+  return shape.length <= 2 && count >= 1 && count <= MAX_VECTORS && width <= MAX_WIDTH;
 }
 
 export class EmbeddingFile implements Disposable {
@@ -64,16 +74,11 @@ export class EmbeddingFile implements Disposable {
     const checkpoint = Checkpoint.open(path);
     try {
       const names = new Map<number, string[]>();
-      const isBundle = [...checkpoint.names].some((name) => BUNDLED.test(name));
       for (const name of checkpoint.names) {
-        const { shape, format } = checkpoint.find(name)!;
+        const entry = checkpoint.find(name)!;
+        const { shape, format } = entry;
         const width = shape.at(-1) ?? 0;
-        // A tensor of one number tells the steps of the training, or ids of the placeholder.
-        if (width <= 1 && shape.every((size) => size <= 1) || /^string_to_token\./.test(name)) {
-          continue;
-        }
-        // A LoRA with words of its own.
-        if (isBundle && !BUNDLED.test(name)) continue;
+        if (isNoVector(entry) || /^string_to_token\./.test(name)) continue;
         if (shape.length > 2 || elementTypeOf(format) === undefined || width > MAX_WIDTH) {
           throw new SyntaxError(
             `Cannot read "${path}" as an embedding: tensor "${name}" of shape [${shape}] and type ${format} is no vectors of a text encoder`,

@@ -133,6 +133,7 @@ const TEXT_ENCODERS = {
   textEncoderLayouts: CLIP_LAYOUTS,
   textEncoder2: "CLIP",
   textEncoder2Layouts: CLIP_LAYOUTS,
+  readsWords: true,
 };
 
 export const SD_LORA = {

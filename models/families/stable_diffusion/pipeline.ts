@@ -5,7 +5,7 @@
 import { concat, elementwise, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
-import { chunkedPrompts, chunkRows } from "../../pipeline/chunked_prompts.ts";
+import { chunkedPrompts, chunkRows, promptTowers } from "../../pipeline/chunked_prompts.ts";
 import { controlNetInfos, controlNets } from "../../pipeline/control_nets.ts";
 import { controlNetsOf, controlUnits } from "../../pipeline/control_units.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
@@ -61,17 +61,8 @@ const STABLE_DIFFUSION = defineFamily({
     return guidedPrompts(request, isGuided);
   },
 
-  chunkedPrompts(prompts, { promptSyntax = "plain" }, parts, maxLength) {
-    const { tokenizer, textEncoder, textEncoder2, pooledTokenizer, embeddings } = parts;
-    const own = {
-      tokenizer,
-      maxLength: textEncoder.config.max_position_embeddings,
-      embeddings: embeddings.tower(textEncoder.config),
-    };
-    const second = textEncoder2 &&
-      { ...pooledTokenizer!, embeddings: embeddings.tower(textEncoder2.config) };
-    return chunkedPrompts(prompts, promptSyntax, second ? [own, second] : [own], maxLength);
-  },
+  chunkedPrompts: (prompts, { promptSyntax = "plain", loras }, parts, maxLength) =>
+    chunkedPrompts(prompts, promptSyntax, promptTowers(parts, loras), maxLength),
 
   shapeOf(request, parts, { lengths }) {
     const { textEncoder, transformer, settings, refiner, vae } = parts;

@@ -219,4 +219,5 @@ export const SD3_LORA = {
   textEncoder2: "CLIP",
   textEncoder2Layouts: CLIP_LAYOUTS,
   textEncoder3: "T5",
+  readsWords: true,
 };

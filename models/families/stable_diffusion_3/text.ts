@@ -24,7 +24,7 @@ export interface Sd3TextShape {
 /** CLIP reads one text of a plain prompt, as in diffusers, and else as many as there are; T5 reads no weights. */
 export function sd3Prompts(
   prompts: readonly string[],
-  { promptSyntax: syntax = "plain" }: PipelineRequest,
+  { promptSyntax: syntax = "plain", loras }: PipelineRequest,
   parts: Sd3Parts,
   maxLength: number,
 ): PromptTokens {
@@ -32,7 +32,7 @@ export function sd3Prompts(
   const clip = chunkedPrompts(
     prompts,
     syntax,
-    promptTowers(parts),
+    promptTowers(parts, loras),
     syntax === "plain" ? parts.textEncoder.config.max_position_embeddings - 2 : maxLength,
   );
   if (!t5) return { ...clip, maxLength };
