@@ -14,7 +14,7 @@ import { WAN_PARTS } from "../../models/families/wan/config.ts";
 import { openParts } from "../../models/pipeline/components.ts";
 import type { Work } from "../../models/pipeline/work.ts";
 import { Weights } from "../../runtime/mod.ts";
-import { Golden } from "../support/golden.ts";
+import { Golden, transpose } from "../support/golden.ts";
 import { code, runSession } from "../support/coder_run.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { psnr } from "../support/pixels.ts";
@@ -78,6 +78,96 @@ for (const [name, isEncoder] of [["tiledDecoder", false], ["tiledEncoder", true]
         addTile(expected, scaleTile(tile, resultScale), await codeImage(size, part));
       }
       assertNear(actual, expected.data);
+    } finally {
+      vae.weights.destroy();
+      device.destroy();
+    }
+  });
+}
+
+/** How much a tile counts at each position in the reference: seams begin with all of the tile before. */
+function referenceShares({ rows: { size, before, after } }: Tile): number[] {
+  return Array.from(
+    { length: size },
+    (_, i) => i < before ? i / before : i >= size - after ? 1 - (i - size + after) / after : 1,
+  );
+}
+
+/** Every value is as far as this from the reference's at most. */
+const TILE_GATE = 2e-4;
+/** Tiles of 8 latents that share 2, of which two cover 14. */
+const TILED = { height: 14, width: 14, tileSide: 8 };
+
+for (const [name, isEncoder] of [["tiledDecoder", false], ["tiledEncoder", true]] as const) {
+  Deno.test(`${name}() gives what diffusers' enable_tiling gives, but that seams begin half a position later, and is no farther from the whole`, async () => {
+    const device = await openTestDevice();
+    const golden = new Golden("kl/sd-tiny");
+    const config = parseConfig(KL_VAE_CONFIG, golden.config(), "config.json");
+    using checkpoint = golden.checkpoint();
+    const vae = { config, weights: new Weights(checkpoint) };
+    const trace = isEncoder ? tiledEncoder : tiledDecoder;
+    const [inputScale, resultScale] = isEncoder ? [2, 1] : [1, 2];
+    const of = (name: string) => {
+      const { shape, data } = transpose(golden.tensor("tiled", name), [0, 2, 3, 1]);
+      return { data: Float32Array.from(data), channels: shape[3]! };
+    };
+    const [input, result] = isEncoder ? ["picture", "moments"] : ["latents", "pixels"];
+    const given = of(input!);
+    const expected = of(result!);
+    const { channels } = expected;
+    const whole = of(`whole_${result}`).data;
+    const codeImage = (size: TiledSize, input: Float32Array) =>
+      code(device, vae.weights, input, trace(klCodec(vae), size));
+    try {
+      await vae.weights.upload(device);
+      const own = await codeImage(TILED, given.data);
+      const tiles = tilesOf(TILED.height, TILED.width, TILED.tileSide);
+      assert.equal(tiles.length, 4);
+      // The reference adds a quarter of a tile at the far edges.
+      const [side, shared] = [TILED.width * resultScale, 12 * resultScale];
+      const joined = new Float32Array(own.length);
+      for (const tile of tiles) {
+        const part = crop(given.data, scaleTile(tile, inputScale), [
+          TILED.width * inputScale,
+          given.channels,
+        ]);
+        const size = { height: 8, width: 8, tileSide: 8 };
+        const values = await codeImage(size, part);
+        const scaled = scaleTile(tile, resultScale);
+        const shares = [scaled, { rows: scaled.columns, columns: scaled.rows }]
+          .map(referenceShares) as [number[], number[]];
+        values.forEach((value, i) => {
+          const [y, x] = [
+            Math.floor(i / channels / scaled.columns.size),
+            Math.floor(i / channels) % scaled.columns.size,
+          ];
+          const at = ((scaled.rows.start + y) * side + scaled.columns.start + x) * channels +
+            i % channels;
+          joined[at]! += value * shares[0][y]! * shares[1][x]!;
+        });
+      }
+      const isSeam = (position: number) =>
+        position >= 6 * resultScale && position < 8 * resultScale;
+      let same = 0;
+      expected.data.forEach((value, i) => {
+        const [y, x] = [Math.floor(i / channels / side), Math.floor(i / channels) % side];
+        if (y >= shared || x >= shared) return;
+        // Where four tiles meet, the reference mixes the first one in twice.
+        if (isSeam(y) && isSeam(x)) return;
+        assert.ok(
+          Math.abs(joined[i]! - value) < TILE_GATE,
+          `by the reference's shares: ${i}: ${joined[i]}, ${value}`,
+        );
+        if (isSeam(y) || isSeam(x)) return;
+        same++;
+        assert.ok(Math.abs(own[i]! - value) < TILE_GATE, `element ${i} is ${own[i]}, not ${value}`);
+      });
+      assert.equal(same, (10 * resultScale) ** 2 * channels);
+      const far = (values: Float32Array) =>
+        Math.hypot(...values.map((value, i) => value - whole[i]!)) / Math.hypot(...whole);
+      const [ownFar, referenceFar] = [far(own), far(expected.data)];
+      if (Deno.env.has("DENOISE_SHOW_ERRORS")) console.log(ownFar, referenceFar);
+      assert.ok(ownFar < referenceFar, `${ownFar} from the whole, the reference ${referenceFar}`);
     } finally {
       vae.weights.destroy();
       device.destroy();

@@ -68,7 +68,22 @@ def sd_calls(folder, seed):
             {"sample": sample, "scaled": scaled},
         )
     )
-    return calls
+    return [*calls, *tiled_calls(vae, seed)]
+
+
+def tiled_calls(vae, seed):
+    """In tiles of 8 latents that share 2, of which two and a quarter cover 14."""
+    rng = generator(seed + 4)
+    latents, image = normal(rng, 1, 4, 14, 14), picture(rng, 28, 28)
+    whole = {"pixels": vae.decode(latents).sample, "moments": vae._encode(image)}
+    vae.enable_tiling()
+    vae.tile_latent_min_size, vae.tile_sample_min_size = 8, 16
+    tiled = {"pixels": vae.decode(latents).sample, "moments": vae._encode(image)}
+    vae.disable_tiling()
+    return [
+        Call("tiled", "coded in tiles, and as a whole", {}, {"latents": latents, "picture": image},
+             {**tiled, **{f"whole_{name}": value for name, value in whole.items()}}),
+    ]  # fmt: skip
 
 
 def build_flux2(folder, seed):
