@@ -3,11 +3,14 @@
 import { writeStandardOutput } from "./print.ts";
 import { formatOfPath, type Image, type Model } from "../mod.ts";
 import { nearestFrames } from "../engine/result_size.ts";
+import type { ModelInfo } from "../engine/types.ts";
+import { type DistilledDefaults, distilledDefaults } from "../generation/distilled_loras.ts";
 import { wantedFrames } from "../generation/duration.ts";
 import { isSoundPath } from "../generation/mod.ts";
 import { escapeControls } from "../generation/texts.ts";
 import { BUNDLED_DRAWS, BUNDLED_MODEL, BUNDLED_SHAPES } from "../models/lora/bundled.ts";
 import { UsageError } from "./failure.ts";
+import { flagName } from "./field_flags.ts";
 import type { GenerateFlags } from "./flags.ts";
 import { type FilledFlags, fitToModel } from "./from_file.ts";
 import {
@@ -105,6 +108,22 @@ export function tellToy(
   );
 }
 
+/** Says which settings a LoRA for few steps brings. */
+export function tellDistilled(
+  options: Pick<CommandRequest["options"], "loras" | keyof DistilledDefaults>,
+  info: Pick<ModelInfo, "sampling">,
+  { onNote }: Pick<CommandWatch, "onNote">,
+): void {
+  const found = distilledDefaults(options.loras ?? [], info);
+  if (!found) return;
+  const chosen = Object.entries(found.defaults)
+    .filter(([name]) => options[name as keyof DistilledDefaults] === undefined)
+    .filter(([name]) => name !== "scheduler" || options.sampler === undefined)
+    .map(([name, value]) => `${flagName(name as keyof DistilledDefaults)} ${value}`);
+  if (chosen.length === 0) return;
+  onNote(`Note: ${escapeControls(found.name)} is made for ${chosen.join(" ")}; say so for others`);
+}
+
 /** Says which words a result was made of. */
 export function tellWords(
   { wildcards, numOutputs }: Pick<GenerateFlags, "wildcards" | "numOutputs">,
@@ -132,6 +151,7 @@ export async function makeResults(
   checkMedia(media, model.info.supportedTasks, flags);
   const fitted = fitToModel(request.options, from, model.info, media);
   tellUnused(fitted.unused, flags, watch);
+  if (media === "image") tellDistilled(fitted.options, model.info, watch);
   const file = flags.output ?? `${name}${ENDINGS[media]}`;
   const images = media === "image" ? fitted.options.layers ?? model.info.layers?.initial ?? 1 : 1;
   const paths = outputPaths(file, flags.numOutputs * images);

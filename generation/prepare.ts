@@ -15,6 +15,7 @@ import type { MaskWay } from "../media/mask.ts";
 import { hiresSize } from "../engine/hires.ts";
 import type { HiresSettings } from "../models/pipeline/settings.ts";
 import { checkControlMask, checkControls, checkSeen, controlSize } from "./control.ts";
+import { type NamedLora, withDistilled } from "./distilled_loras.ts";
 import { checkPrompt, type GivenSettings } from "./field_values.ts";
 import type { FitMode } from "./fields.ts";
 import {
@@ -75,6 +76,8 @@ export interface Asked<T extends InputTypes> extends AskedText {
   readonly control?: readonly T["source"][] | undefined;
   readonly references?: readonly T["source"][] | undefined;
   readonly referenceMasks?: readonly T["source"][] | undefined;
+  /** LoRAs in use; some are made for settings of their own. */
+  readonly loras?: readonly NamedLora[] | undefined;
   /** How often the unfinished result is shown. */
   readonly previews?: number | undefined;
 }
@@ -125,7 +128,8 @@ export async function prepareImages<T extends InputTypes>(
   asked: Asked<T>,
   by: Preparation<T>,
 ): Promise<{ request: Prepared<T["kept"]>; idle: Idle }> {
-  const { info, reader } = by;
+  const { reader } = by;
+  const info = withDistilled(by.info, asked.loras ?? [], asked.given);
   const count = asked.images.length;
   const taskType = chooseTask(asked, { output: "IMAGE", hasVideo: false }, by);
   checked("images", () => checkImageCount(count, info.maxEditImages));

@@ -92,16 +92,16 @@ export class Model implements AsyncDisposable {
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const { mask: givenMask, referenceMasks: givenMasks } = options;
+    const { mask: givenMask, referenceMasks: givenMasks, loras } = options;
     const asked = {
       ...this.#asked(options),
       control: listOf(options.control),
       mask: givenMask,
       referenceMasks: givenMasks,
+      loras,
     };
     const prepared = await prepareImages<LocalInputs>(asked, { info, reader: localReader(signal) });
     refuseIdle(prepared.idle, options);
-    const { loras } = options;
     const request = { ...prepared.request, ...(loras && { loras }) };
     const { images, visions, mask, control, references, referenceMasks } = request;
     const results: GeneratedImage[] = [];

@@ -58,7 +58,36 @@ export interface Model {
   settings: Setting[];
   takes_loras: boolean;
   loras: string[];
+  /** What LoRAs of such names are made for; the group of a pattern is the number of steps. */
+  lora_defaults: { pattern: string; defaults: Record<string, unknown> }[];
   can_enhance: boolean;
+}
+
+/** Files and folders whose names tell nothing. */
+const GENERIC = /^(?:pytorch_lora_weights|adapter_model|snapshots|[0-9a-f]{40})(?:\.\w+)?$/;
+
+/** The model with the defaults of settings that its LoRAs are made for. */
+export function withLoras(
+  model: Model,
+  loras: readonly { path: string; strength?: number }[],
+): Model {
+  for (const { path, strength = 1 } of loras) {
+    if (strength === 0) continue;
+    const name = path.split(/[\\/:]/).findLast((part) => part !== "" && !GENERIC.test(part)) ?? "";
+    for (const { pattern, defaults } of model.lora_defaults) {
+      const match = new RegExp(pattern, "i").exec(name);
+      if (!match) continue;
+      const own = match[1] ? { ...defaults, num_inference_steps: Number(match[1]) } : defaults;
+      const settings = model.settings.map((setting) => {
+        const value = own[setting.name] ?? (setting.name === "scheduler" ? null : undefined);
+        if (value === undefined) return setting;
+        const tasks = Object.keys(setting.defaults).map((task) => [task, value]);
+        return { ...setting, defaults: Object.fromEntries(tasks) };
+      });
+      return { ...model, settings };
+    }
+  }
+  return model;
 }
 
 /** What a request brings, as far as its task depends on it. */

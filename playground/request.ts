@@ -34,6 +34,7 @@ import {
   sizeProblem,
   takesControl,
   taskOf,
+  withLoras,
 } from "./model.ts";
 
 /** Settings of control pictures, and what they are when nothing is chosen, unless the ControlNet says it. */
@@ -351,7 +352,8 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
   if (!model) return [];
   const unused = id === undefined || own ? [] : [t("unusedModel", { name: String(id) })];
   const task = taskOf(model, { output: "image", images: 0, hasVideo: false, continues: false });
-  const known = settingsFor(model, task).filter(({ name }) => !isOfControl(model, name));
+  const known = settingsFor(withLoras(model, loras as LoraUse[]), task)
+    .filter(({ name }) => !isOfControl(model, name));
   const settings: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(others)) {
     const setting = known.find((setting) => setting.name === name);
@@ -413,8 +415,9 @@ function draftOf(model: Model, job: Job, recipe: Recipe, inputs: Brought): Draft
   };
 }
 
-function isDefault(model: Model, { task_type: task }: Recipe, name: string, value: unknown) {
-  const { defaults = {} } = model.settings.find((setting) => setting.name === name) ?? {};
+function isDefault(model: Model, { task_type: task, loras }: Recipe, name: string, value: unknown) {
+  const { settings } = withLoras(model, (loras ?? []) as LoraUse[]);
+  const { defaults = {} } = settings.find((setting) => setting.name === name) ?? {};
   return JSON.stringify(defaults[String(task)]) === JSON.stringify(value);
 }
 

@@ -24,6 +24,7 @@ import {
   settingsFor,
   sizeProblem,
   takesControl,
+  withLoras,
 } from "./model.ts";
 import { controlsOf, draftTask, PAGE_SYNTAX } from "./request.ts";
 import { ReferenceSettings } from "./reference_settings.ts";
@@ -57,8 +58,9 @@ const HIDDEN: readonly string[] = ["negative_prompt", "hires_width", "hires_heig
 const SteeringPanel = lazy(async () => (await import("./steering_panel.ts")).SteeringPanel);
 const Presets = lazy(async () => (await import("./presets.ts")).Presets);
 
-export function SettingsPanel({ model }: { model: Model }): VNode {
+export function SettingsPanel({ model: opened }: { model: Model }): VNode {
   const state = useStore(draft, (state) => state);
+  const model = withLoras(opened, state.loras);
   const task = draftTask(model, state);
   const all = settingsFor(model, task, isMasked(state));
   const settings = all.filter(({ name, type, choices }) =>

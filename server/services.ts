@@ -143,6 +143,7 @@ export async function requestContext(
       await engineOf(services, picked, signal);
       return await loras.resolve(items, signal);
     },
+    nameLoras: (items) => loras.name(items),
     checkRoom: async (request) => {
       try {
         await (await engineOf(services, picked, signal)).checkRoom(request);

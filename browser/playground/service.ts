@@ -27,6 +27,7 @@ import { runVideoJob } from "../../server/videos/video_job.ts";
 import { videoSummary } from "../../server/videos/video_record.ts";
 import { readVideoRequest, VIDEO_PREVIEWS } from "../../server/videos/video_request.ts";
 import type { AppEnv } from "../../server/services.ts";
+import { readLoraItems } from "../../server/contract/lora_requests.ts";
 import { forgetInputs, givenOf, resolveInputs, tabReader, type TabUpload } from "./inputs.ts";
 import { mount } from "../files.ts";
 import { type BrowserOptions, type LoadedEngine, loadEngine, type ModelSource } from "../load.ts";
@@ -259,6 +260,9 @@ export class TabService {
       persistent: true,
       respondsAsync: true,
       findLoras: (items) => Promise.try(findLoras, items ?? [], { ...loras, ...this.#brought }),
+      nameLoras: (items) =>
+        readLoraItems(items ?? [], "auto")
+          .map(({ path, nickname = "", strength }) => ({ path: path ?? nickname, strength })),
       checkRoom: async (request) => {
         try {
           await engine.checkRoom(request);

@@ -108,6 +108,14 @@ const model = z.strictObject({
   })).describe("Fields of requests that mean something to this model"),
   takes_loras: z.boolean(),
   loras: z.array(z.string()).describe("LoRAs that have a name here"),
+  lora_defaults: z.array(z.strictObject({
+    pattern: z.string().describe(
+      "A regular expression for the LoRA's name, without regard to case; its group is the number of steps",
+    ),
+    defaults: z.record(z.string(), z.unknown()),
+  })).describe(
+    "What a request with such a LoRA gets that says nothing else; of several that fit the first counts",
+  ),
   can_enhance: z.boolean().describe("Whether prompts can be rewritten"),
 });
 

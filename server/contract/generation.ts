@@ -2,6 +2,7 @@
 
 import type { ModelInfo, QualityTier, RoomRequest, SamplingSettings } from "../../engine/types.ts";
 import { httpNames, resolveSeeds, snakeCase } from "../../generation/field_values.ts";
+import type { NamedLora } from "../../generation/distilled_loras.ts";
 import { type FitMode, FITS, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import type { AskedText, Idle } from "../../generation/prepare.ts";
 import { FieldError } from "../../generation/settings.ts";
@@ -28,6 +29,8 @@ export interface RequestContext {
   readonly respondsAsync?: boolean;
   /** The LoRAs that a request names, else those that are set. */
   readonly findLoras: (items: readonly LoraItem[] | null | undefined) => Promise<JobLora[]>;
+  /** The same as far as names tell, before any is looked for. */
+  readonly nameLoras: (items: readonly LoraItem[] | null | undefined) => readonly NamedLora[];
   /** Refuses with a `RangeError` what the model cannot make on this machine. */
   readonly checkRoom: (request: RoomRequest) => Promise<void>;
 }

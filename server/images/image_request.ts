@@ -101,10 +101,11 @@ export async function readImageRequest<
   const { asked, options, spell, paramOf } = readGeneration(fields, context);
   const { maskWay, reader } = inputs;
   const { previews } = output;
+  const loras = context.nameLoras(fields.loras);
   const { ready, idle } = await prepared(
     () =>
       prepareImages(
-        { ...asked, images, mask, maskWay, control, references, referenceMasks, previews },
+        { ...asked, images, mask, maskWay, control, references, referenceMasks, loras, previews },
         { ...context, reader, spell, howToSend },
       ),
     (field) => field === "images" ? images[0]?.field ?? "image" : paramOf(field),
@@ -122,9 +123,9 @@ export async function readImageRequest<
     ...idle,
     ...unread.idle,
   });
-  const loras = await context.findLoras(fields.loras);
   const model = context.servedModelName;
-  return { ...ready.request, ...options, ...output, loras, model, ignored };
+  const found = await context.findLoras(fields.loras);
+  return { ...ready.request, ...options, ...output, loras: found, model, ignored };
 }
 
 /** The seed of each image, or of each layer. */

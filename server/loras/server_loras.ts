@@ -1,5 +1,6 @@
 /** The LoRAs of the server: what is loaded, what is set, and what a generation gets that names none. */
 
+import type { NamedLora } from "../../generation/distilled_loras.ts";
 import { resolve } from "node:path";
 import { LRUCache } from "lru-cache";
 import type { Engine, LoraReport } from "../../engine/types.ts";
@@ -191,6 +192,15 @@ export class ServerLoras {
   /** Takes LoRAs out of use. @throws {ApiError} 400 for a component that the model lacks */
   async unmerge({ target }: ChangeLoras): Promise<ActiveLora[]> {
     return await this.#change(target, (slots) => unmergeSlots(slots, target));
+  }
+
+  /** What the LoRAs of a generation are called, and how strong they are; nothing is looked for. */
+  name(items: readonly LoraItem[] | null | undefined): readonly NamedLora[] {
+    if (!items) return this.#state.active;
+    return readLoraItems(items, this.#mode).map(({ path, nickname = "", strength }) => ({
+      path: path ?? this.#state.nicknames.get(nickname)?.path ?? nickname,
+      strength,
+    }));
   }
 
   /** The LoRAs that a generation names, none for an empty list, else those that are set. @throws {ApiError} 400 for one that cannot be used */

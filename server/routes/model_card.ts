@@ -1,7 +1,13 @@
 /** What a server tells of its model: its tasks, its limits, and which settings it takes. */
 
 import type { ModelInfo, TaskType } from "../../engine/types.ts";
-import { type GivenSettings, httpNames, type SettingField } from "../../generation/field_values.ts";
+import { distilledKinds } from "../../generation/distilled_loras.ts";
+import {
+  type GivenSettings,
+  httpNames,
+  type SettingField,
+  snakeCase,
+} from "../../generation/field_values.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { type Size, sizeLike } from "../../generation/size.ts";
 import { outputOf } from "../../generation/task.ts";
@@ -84,6 +90,12 @@ export function modelCard(
     settings: settingsOffered(info),
     takes_loras: info.loraTargets.length > 0,
     loras: info.loraTargets.length > 0 ? Object.keys(model.namedLoras) : [],
+    lora_defaults: distilledKinds(info).map(({ pattern, ...defaults }) => ({
+      pattern: pattern.source,
+      defaults: Object.fromEntries(
+        Object.entries(defaults).map(([name, value]) => [snakeCase(name), value]),
+      ),
+    })),
     can_enhance: canEnhance,
   };
 }

@@ -3,6 +3,8 @@
 import { strict as assert } from "node:assert";
 import type { GenerateRequest } from "../../engine/types.ts";
 import { encodePng } from "../../media/png.ts";
+import { NOISE_SCHEDULES, SAMPLERS } from "../../models/schedulers/names.ts";
+import { loraFile } from "../fakes/loras.ts";
 import { recipeIn } from "../support/recipe_in.ts";
 import { answer, withLoras } from "../fakes/lora_service.ts";
 import { until } from "../fakes/service.ts";
@@ -40,6 +42,42 @@ Deno.test("loras of a request may be named in a word: a nickname or a file", () 
     });
     assert.equal((await lora.json()).data[0].b64_json, whole);
   }));
+
+Deno.test("a LoRA for few steps brings its settings, named by a request, in a prompt of sdapi, or set; requests override them", () => {
+  const sampling = { samplers: SAMPLERS, schedulers: NOISE_SCHEDULES, maxSigma: 14.6 };
+  const optionalSettings = ["sampler", "scheduler", "sigmas"] as const;
+  return withLoras(async (service) => {
+    const name = "Hyper-SD15-2steps-lora";
+    await Deno.writeFile(`${service.adapters}/${name}.safetensors`, loraFile({ mark: 9 }));
+    const path = `${name}.safetensors`;
+    const shared = { prompt: "a", seed: 42, width: 64, height: 48 };
+    const send = async (route: string, body: Record<string, unknown>) => {
+      const response = await service.post(route, { ...shared, ...body });
+      assert.equal(response.status, 200, await response.clone().text());
+      const { sampler, scheduler, numInferenceSteps, guidanceScale } = service.engine.requests.at(
+        -1,
+      )!;
+      return [sampler, scheduler, numInferenceSteps, guidanceScale];
+    };
+    const own = ["ddim", "sgm_uniform", 2, 1];
+    const [images, txt2img] = ["/v1/images/generations", "/sdapi/v1/txt2img"];
+    assert.deepEqual(await send(images, {}), [undefined, undefined, 4, 3.5]);
+    assert.deepEqual(await send(images, { loras: [{ path }] }), own);
+    assert.deepEqual(await send(txt2img, { prompt: `a <lora:${name}:1>` }), own);
+    const said = { loras: [{ path }], num_inference_steps: 6, sampler: "euler", guidance_scale: 4 };
+    assert.deepEqual(await send(images, said), ["euler", undefined, 6, 4]);
+    const made = await service.post(txt2img, { ...shared, prompt: `a <lora:${name}:1>` });
+    const { infotexts: [told] } = JSON.parse((await made.json()).info);
+    assert.match(told, /Steps: 2, Sampler: DDIM.*CFG scale: 1/);
+    await service.set("mine", { lora_path: path });
+    assert.deepEqual(await send(images, {}), own);
+    assert.deepEqual(await send(images, { loras: [] }), [undefined, undefined, 4, 3.5]);
+    const { data: [card] } = await (await service.get("/v1/models")).json();
+    const [, , hyper] = card.lora_defaults;
+    assert.match(path, new RegExp(hyper.pattern, "i"));
+    assert.deepEqual(hyper.defaults.sampler, "ddim");
+  }, { info: { optionalSettings, sampling } });
+});
 
 Deno.test("loras of a request must be known, and say which", () =>
   withLoras(async (service) => {
