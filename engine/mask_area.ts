@@ -1,4 +1,5 @@
 /** The part of an image that is redrawn where a request wants only the area around its mask. */
+import { blurredEdge } from "../media/mask.ts";
 import type { PipelineRequest } from "../models/mod.ts";
 import type { Size } from "./types.ts";
 
@@ -6,6 +7,49 @@ import type { Size } from "./types.ts";
 export interface Area extends Size {
   readonly left: number;
   readonly top: number;
+}
+
+/** The area that a request wants, around its mask with what a blur adds. Source: WebUI, which blurs before. */
+export function requestedArea(
+  { mask, maskBlur = 0, paddingMaskCrop, ...image }: PipelineRequest,
+  size: Size,
+): Area | undefined {
+  if (!mask || paddingMaskCrop === undefined) return undefined;
+  const painted = maskBlur > 0
+    ? Uint8Array.from(
+      blurredEdge(mask[0]!, image, maskBlur, { isDoubled: false }),
+      // Bytes there.
+      (share) => Math.round(255 * share),
+    )
+    : mask[0]!;
+  return maskArea(painted, image, size, paddingMaskCrop);
+}
+
+/** Where an area lies in the size at which it is drawn: as large as its shape lets it be, in the middle. */
+export function areaInside(area: Size, size: Size): Area {
+  const isWide = size.width / size.height < area.width / area.height;
+  const width = isWide ? size.width : Math.floor(area.width * size.height / area.height);
+  const height = isWide ? Math.floor(area.height * size.width / area.width) : size.height;
+  const before = (whole: number, part: number) => Math.floor(whole / 2) - Math.floor(part / 2);
+  return { left: before(size.width, width), top: before(size.height, height), width, height };
+}
+
+/** Pixels in the middle of a size, whose edges are repeated. Source: diffusers `VaeImageProcessor._resize_and_fill`. */
+export function edgesRepeated(
+  data: Uint8Array,
+  { left, top, width, height }: Area,
+  size: Size,
+): Uint8Array<ArrayBuffer> {
+  const filled = new Uint8Array(size.width * size.height * 3);
+  const nearest = (at: number, count: number) => Math.min(count - 1, Math.max(0, at));
+  for (let y = 0, to = 0; y < size.height; y++) {
+    const row = nearest(y - top, height) * width;
+    for (let x = 0; x < size.width; x++, to += 3) {
+      const from = (row + nearest(x - left, width)) * 3;
+      for (let c = 0; c < 3; c++) filled[to + c] = data[from + c]!;
+    }
+  }
+  return filled;
 }
 
 /**

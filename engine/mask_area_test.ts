@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { PipelineRequest } from "../models/mod.ts";
-import { maskArea, placed } from "./mask_area.ts";
-import { shrinkRequest } from "./result_size.ts";
+import { areaInside, maskArea, placed, requestedArea } from "./mask_area.ts";
+import { areaPixels, shrinkRequest } from "./result_size.ts";
 
 type Numbers = readonly number[];
 
@@ -55,4 +55,49 @@ Deno.test("shrinkRequest() cuts image and mask to an area, and placed() puts it 
     whole,
     data.map((byte, i) => inside[Math.floor(i / 3)] ? 255 - byte : byte),
   );
+});
+
+Deno.test("requestedArea() holds what a blur adds to the mask, as far as it shows in bytes", () => {
+  const [width, height] = [120, 90];
+  const mask = [boxed([width, height], [50, 40, 79, 59])];
+  const request = { width, height, mask, paddingMaskCrop: 3 } as unknown as PipelineRequest;
+  const size = { width: 64, height: 64 };
+  const areaOf = (more: Partial<PipelineRequest>) => requestedArea({ ...request, ...more }, size);
+  assert.deepEqual(areaOf({}), maskArea(mask[0]!, request, size, 3));
+  // A deviation of 4 reaches 10 pixels.
+  assert.deepEqual(areaOf({ maskBlur: 4 }), maskArea(mask[0]!, request, size, 13));
+  assert.equal(requestedArea({ ...request, mask: undefined as never }, size), undefined);
+});
+
+Deno.test("an area of another shape than what is drawn keeps its shape, with its edges repeated, and comes back", () => {
+  const [width, height] = [20, 12];
+  const data = Uint8Array.from(
+    { length: width * height * 3 },
+    (_, i) => 10 * Math.floor(i / 3 / width),
+  );
+  const mask = boxed([width, height], [0, 2, 19, 9]);
+  const request = { width, height, mask: [mask], images: [{ width, height, data }] };
+  const area = { left: 0, top: 0, width: 20, height: 12 };
+  const size = { width: 20, height: 20 };
+  assert.deepEqual(areaInside(area, size), { left: 0, top: 4, width: 20, height: 12 });
+  assert.deepEqual(areaInside({ ...area, width: 5 }, { width: 24, height: 12 }), {
+    left: 10,
+    top: 0,
+    width: 5,
+    height: 12,
+  });
+  const cut = shrinkRequest(request as unknown as PipelineRequest, size, {}, area);
+  const column = Array.from({ length: 20 }, (_, y) => cut.images![0]!.data[y * 60]);
+  assert.deepEqual(column, [
+    0,
+    0,
+    0,
+    0,
+    ...Array.from({ length: 12 }, (_, y) => 10 * y),
+    110,
+    110,
+    110,
+    110,
+  ]);
+  assert.deepEqual(areaPixels(cut.images![0]!.data, size, area), data);
 });

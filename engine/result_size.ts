@@ -5,7 +5,7 @@
 
 import { crop, type PixelImage } from "../media/image.ts";
 import { resize, type ResizeFilter } from "../media/resize.ts";
-import type { Area } from "./mask_area.ts";
+import { type Area, areaInside, edgesRepeated } from "./mask_area.ts";
 import type { PipelineInfo, PipelineRequest } from "../models/mod.ts";
 import { mostImages } from "../models/pipeline/check_request.ts";
 import type {
@@ -105,8 +105,10 @@ export function shrinkRequest(
   const { images, video, mask, control, referenceMasks, width, height } = request;
   const shrink = (data: Uint8Array, filter?: ResizeFilter) => {
     const whole = { width, height, data };
-    const part = area ? crop(whole, area.left, area.top, area.width, area.height) : whole;
-    return resizePixels(part.data, part, size, filter);
+    if (!area) return resizePixels(data, whole, size, filter);
+    const part = crop(whole, area.left, area.top, area.width, area.height);
+    const inside = areaInside(area, size);
+    return edgesRepeated(resizePixels(part.data, part, inside, filter), inside, size);
   };
   return {
     ...request,
@@ -146,6 +148,13 @@ export function resizePixels(
   const channels = data.length / (from.width * from.height);
   const image = { ...from, data, ...(channels === 4 && { channels }) } as PixelImage;
   return resize(image, to.width, to.height, filter).data as Uint8Array<ArrayBuffer>;
+}
+
+/** What was drawn of an area, without the edges around it, of the size that the area has. */
+export function areaPixels(data: Uint8Array, drawn: Size, area: Area): Uint8Array<ArrayBuffer> {
+  const { left, top, width, height } = areaInside(area, drawn);
+  const inside = crop({ ...drawn, data }, left, top, width, height);
+  return resizePixels(inside.data, inside, area);
 }
 
 /** The middle of an image that may be enlarged since: what lay in a frame before its edges were mirrored. */

@@ -21,6 +21,7 @@ import {
 import { type AskedHelpers, compileHelpers } from "./compile_threads.ts";
 import { ModelFilesError } from "./model_files_error.ts";
 import {
+  areaPixels,
   drawnSize,
   IMAGE_TASKS,
   middleOf,
@@ -41,7 +42,7 @@ import {
   type ToWorker,
 } from "./protocol.ts";
 import { hiresSize, takesHires } from "./hires.ts";
-import { maskArea, placed } from "./mask_area.ts";
+import { placed, requestedArea } from "./mask_area.ts";
 import { cover } from "../media/fit.ts";
 import { isOpaque, onWhite } from "../media/image.ts";
 import { holdLifeline } from "../platform/mod.ts";
@@ -239,10 +240,7 @@ async function generate(
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
-  const { paddingMaskCrop: padding, mask } = asked;
-  const area = drawnAt && mask && padding !== undefined
-    ? maskArea(mask[0]!, asked, drawnAt, padding)
-    : undefined;
+  const area = drawnAt && requestedArea(asked, drawnAt);
   const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info, area) : asked;
   const own = flow = new FrameFlow(shared);
   let frames = 0;
@@ -261,7 +259,7 @@ async function generate(
     const isRgba = bytes.length === 4 * made.width * made.height && !pipeline!.info.layers;
     const pixels = isRgba && (result === "covering" || isOpaque(bytes)) ? onWhite(bytes) : bytes;
     const data = area
-      ? placed(resizePixels(pixels, made, area), area, asked)
+      ? placed(areaPixels(pixels, made, area), area, asked)
       : isWanted
       ? pixels
       : result === "covering"

@@ -67,15 +67,15 @@ export function softEdge(mask: Uint8Array, width: number, height: number): Float
 }
 
 /**
- * How much of each pixel a blurred mask paints, 0 to 1: all up to its former edge, and less and less beyond.
+ * How much of each pixel a blurred mask paints, 0 to 1: all up to its former edge, and less and less beyond, or half of it there.
  * Source: `mask_blur` of AUTOMATIC1111's WebUI, whose kernel is that of OpenCV's `GaussianBlur` with 2.5 deviations to each
- * side, and which doubles what it gives.
+ * side, and which doubles what it gives, unless it redraws only the area around a mask.
  */
 export function blurredEdge(
   mask: Uint8Array,
-  width: number,
-  height: number,
+  { width, height }: { readonly width: number; readonly height: number },
   deviation: number,
+  { isDoubled = true } = {},
 ): Float32Array {
   const reach = Math.floor(2.5 * deviation + 0.5);
   const weights = Float64Array.from(
@@ -85,7 +85,8 @@ export function blurredEdge(
   const sum = weights.reduce((sum, weight) => sum + weight, 0);
   const across = blurred(mask, weights, { count: width, step: 1 });
   const both = blurred(across, weights, { count: height, step: width });
-  return both.map((value) => Math.min(1, 2 * value / (255 * sum * sum)));
+  const gain = (isDoubled ? 2 : 1) / (255 * sum * sum);
+  return both.map((value) => Math.min(1, value * gain));
 }
 
 /** Sums along rows or columns of `count` values that lie `step` apart; the image is mirrored at its ends. */

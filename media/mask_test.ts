@@ -52,7 +52,9 @@ Deno.test("blurredEdge() is whole up to the mask's edge, and a doubled Gaussian 
   // By numpy: np.convolve of the row, mirrored at its ends, with the normalised weights of 7 pixels.
   const side = 9;
   const mask = Uint8Array.from({ length: side * side }, (_, i) => i % side < 4 ? 255 : 0);
-  const row = [...blurredEdge(mask, side, side, 1.2).subarray(side * 4, side * 5)];
+  const row = [
+    ...blurredEdge(mask, { width: side, height: side }, 1.2).subarray(side * 4, side * 5),
+  ];
   const expected = [1, 1, 1, 1, 0.66665276, 0.19553425, 0.02929251, 0, 0];
   for (const [i, value] of row.entries()) {
     assert.ok(Math.abs(value - expected[i]!) < 1e-6, `${i}: ${value}, not ${expected[i]}`);

@@ -119,10 +119,11 @@ export class Composition {
   readonly #shares: Float32Array;
 
   /** @param request with a mask for its first image, which has the size of the result */
-  constructor({ images, mask, maskBlur = 0, width, height }: PipelineRequest) {
+  constructor(request: PipelineRequest) {
+    const { images, mask, maskBlur = 0, paddingMaskCrop, width, height } = request;
     this.#given = images![0]!.data;
     this.#shares = maskBlur > 0
-      ? blurredEdge(mask![0]!, width, height, maskBlur)
+      ? blurredEdge(mask![0]!, request, maskBlur, { isDoubled: paddingMaskCrop === undefined })
       : softEdge(mask![0]!, width, height);
   }
 

@@ -76,7 +76,9 @@ export class Work {
     this.encoded = options.encoded;
     this.attempt = options.attempt;
     this.#options = options;
-    this.#composition = isInpainting(options.request)
+    // What is put back into a larger image is laid over that one.
+    const { paddingMaskCrop } = options.request;
+    this.#composition = isInpainting(options.request) && paddingMaskCrop === undefined
       ? new Composition(options.request)
       : undefined;
     options.finishing?.begin();

@@ -215,7 +215,7 @@ export function readWebui(
   const rounded = (["width", "height"] as const)
     .filter((side) => given[side] && size[side] !== given[side])
     .map((side) => `${side}=${size[side]}`);
-  const padding = startsFromImages && given.mask && given.inpaint_full_res
+  const padding = startsFromImages && given.mask && (given.inpaint_full_res ?? true)
     ? given.inpaint_full_res_padding ?? 0
     : undefined;
   const [blur, blurDown] = [given.mask_blur_x, given.mask_blur_y]
