@@ -350,6 +350,7 @@ const KINDS: Readonly<
     vae: "Stable Diffusion's",
   },
   "SDXL": SDXL,
+  "SDXL Open RAIL-M": { ...SDXL, licence: "CreativeML Open RAIL-M" },
   "SDXL-Turbo": {
     ...SDXL,
     goodFor: "pictures of 512x512 in one step",
@@ -432,6 +433,8 @@ const GOOD_FOR: Readonly<Record<string, string>> = {
   "flux.1-depth-dev": "pictures after a depth map",
   "sd-3.5-large-turbo": "varied pictures in 4 steps",
   "animagine-xl-4.0": "anime",
+  "juggernaut-xl-v9": "photos",
+  "realistic-vision-5.1": "small cards, photos",
   "dreamshaper-8": "small cards, art and portraits",
   "ltx-2.3-distilled": "videos with sound, in 8 steps",
   "fastwan2.1-t2v-1.3b": "videos in 3 steps",
@@ -477,12 +480,14 @@ sdxl-base                      | Stable Diffusion XL base    | SDXL             
 sdxl-refiner                   | Stable Diffusion XL refiner | SDXL refiner       | stabilityai/stable-diffusion-xl-refiner-1.0
 sdxl-turbo                     | SDXL-Turbo                  | SDXL-Turbo         | stabilityai/sdxl-turbo
 animagine-xl-4.0               | Animagine XL 4.0            | SDXL               | cagliostrolab/animagine-xl-4.0
+juggernaut-xl-v9               | Juggernaut XL v9            | SDXL Open RAIL-M   | RunDiffusion/Juggernaut-XL-v9
 sd-3.5-large                   | Stable Diffusion 3.5 Large  | SD 3.5 Large       | stabilityai/stable-diffusion-3.5-large          | city96/stable-diffusion-3.5-large-gguf | q8_0 q4_0
 sd-3.5-large-turbo             | Stable Diffusion 3.5 Large Turbo | SD 3.5 Large       | stabilityai/stable-diffusion-3.5-large-turbo    | city96/stable-diffusion-3.5-large-turbo-gguf | q8_0 q4_0
 sd-3.5-medium                  | Stable Diffusion 3.5 Medium | SD 3.5 Medium      | stabilityai/stable-diffusion-3.5-medium         | city96/stable-diffusion-3.5-medium-gguf | q8_0 q4_0
 sd-3-medium                    | Stable Diffusion 3 Medium   | SD 3 Medium        | stabilityai/stable-diffusion-3-medium-diffusers
 sd-1.5                         | Stable Diffusion 1.5        | SD 1.5             | stable-diffusion-v1-5/stable-diffusion-v1-5
 dreamshaper-8                  | DreamShaper 8               | SD 1.5             | Lykon/dreamshaper-8
+realistic-vision-5.1           | Realistic Vision 5.1        | SD 1.5             | SG161222/Realistic_Vision_V5.1_noVAE
 qwen-image-2.1                 | Qwen-Image-2.1              | Qwen-Image-2.1     | Qwen/Qwen-Image-2.1                             | unsloth/Qwen-Image-2.1-GGUF
 krea-2-turbo                   | Krea 2 Turbo                | Krea 2             | krea/Krea-2-Turbo                               | Abiray/Krea-2-Turbo-GGUF
 krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
