@@ -349,6 +349,7 @@ export const chinese: Words = {
 
   models: "模型",
   modelsShare: "模型 {share}",
+  openBrace: "提示词中的 { 没有闭合，将按文字处理。",
   toyNote: "内置模型只能画简单的图形，例如红色的心。想要照片，请<获取一个模型>。",
   toyNoteTop: "内置模型只能画简单的图形，例如红色的心。想要照片，请在上方选择模型。",
   toyIs: "简单的形状，用来试用各种功能；随 denoise 附带",
@@ -396,6 +397,7 @@ export const chinese: Words = {
   modelHasCome: "{name} 已就绪，现在开始使用。",
   modelNotServed: "{name} 已下载，但服务器未提供它；原因见服务器日志。",
   modelDeleted: "{name} 已删除。",
+  pullCancelled: "{name} 的下载已取消。",
 
   bundledModel: "内置模型",
   fromHub: "来自 Hub",

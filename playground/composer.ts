@@ -9,7 +9,7 @@ import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
 import { ToyNote } from "./models_button.ts";
 import { notePrompt, promptAt } from "./prompt_history.ts";
-import { draftTask, send } from "./request.ts";
+import { draftTask, hasOpenBrace, send } from "./request.ts";
 import { draftProblem } from "./settings_panel.ts";
 import { session } from "./session.ts";
 import { useStore } from "./store.ts";
@@ -108,6 +108,9 @@ export function Composer({ model }: { model: Model }): VNode {
         draft.set({ prompt: found });
       },
     }),
+    hasOpenBrace(state.prompt)
+      ? h("p", { class: "toy muted", role: "status" }, t("openBrace"))
+      : null,
     model.native_sides ? h(ToyNote, {}) : null,
     h(
       "div",

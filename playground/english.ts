@@ -399,6 +399,7 @@ export const english = {
   // Models.
   models: "Models",
   modelsShare: "Models {share}",
+  openBrace: "Nothing closes a { of the prompt: it is drawn as text.",
   toyNote:
     "The bundled model draws plain shapes, such as a red heart, and nothing else. For photos, <get a model>.",
   toyNoteTop:
@@ -451,6 +452,7 @@ export const english = {
   modelHasCome: "{name} is here and draws from now on.",
   modelNotServed: "{name} is here, but the server does not serve it; its log says why.",
   modelDeleted: "{name} is deleted.",
+  pullCancelled: "The download of {name} is cancelled.",
 
   // The model of a page without a server.
   bundledModel: "The bundled model",

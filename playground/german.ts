@@ -391,6 +391,7 @@ export const german: Words = {
 
   models: "Modelle",
   modelsShare: "Modelle {share}",
+  openBrace: "Nichts schließt eine { des Prompts: Sie wird als Text gezeichnet.",
   toyNote:
     "Das mitgelieferte Modell zeichnet nur einfache Formen, etwa ein rotes Herz. Für Fotos <hole ein Modell>.",
   toyNoteTop:
@@ -443,6 +444,7 @@ export const german: Words = {
   modelHasCome: "{name} ist da und wird ab jetzt verwendet.",
   modelNotServed: "{name} ist da, aber der Server bietet es nicht an; sein Log sagt, warum.",
   modelDeleted: "{name} ist gelöscht.",
+  pullCancelled: "Der Download von {name} ist abgebrochen.",
 
   bundledModel: "Das mitgelieferte Modell",
   fromHub: "Vom Hub",

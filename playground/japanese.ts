@@ -388,6 +388,7 @@ export const japanese: Words = {
 
   models: "モデル",
   modelsShare: "モデル {share}",
+  openBrace: "プロンプトの { が閉じられていないため、文字として描かれます。",
   toyNote:
     "内蔵モデルが描けるのは、赤いハートのような単純な図形だけです。写真には<モデルを入手>してください。",
   toyNoteTop:
@@ -441,6 +442,7 @@ export const japanese: Words = {
   modelNotServed:
     "{name} は取得済みですが、サーバーが提供していません。理由はサーバーのログにあります。",
   modelDeleted: "{name} を削除しました。",
+  pullCancelled: "{name} のダウンロードを中止しました。",
 
   bundledModel: "内蔵モデル",
   fromHub: "ハブから",

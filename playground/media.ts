@@ -18,6 +18,24 @@ export async function blobOf(result: Result): Promise<Blob> {
   return await (await call(addressOf(result).path)).blob();
 }
 
+/** What the beginning of a video's file names where it has sound, in MP4 and in WebM. */
+const SOUND = /soun|A_OPUS/;
+const BEGINNING_BYTES = 2 ** 18;
+
+/** Whether a video has sound; it may have, where its file cannot be looked into. */
+export async function hasSound(result: Result): Promise<boolean> {
+  const { path, isOurs } = addressOf(result);
+  if (!isOurs) return true;
+  try {
+    const headers = { range: `bytes=0-${BEGINNING_BYTES - 1}` };
+    // A page may not ask the cloud that a server leads to.
+    const beginning = await call(path, { headers, redirect: "error" });
+    return SOUND.test(new TextDecoder("latin1").decode(await beginning.arrayBuffer()));
+  } catch {
+    return true;
+  }
+}
+
 export async function dataUrlOf(blob: Blob): Promise<string> {
   return await new Promise((resolve, reject) => {
     const reader = new FileReader();

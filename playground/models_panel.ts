@@ -204,7 +204,7 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
         ? h(
           "p",
           { class: "muted" },
-          `${t("aboutSize", { size: sized(part.download_bytes) })} · ${part.licence}`,
+          `${sizeOf(part.state, part.download_bytes)} · ${part.licence}`,
         )
         : null,
       problem ? h("p", { class: "muted" }, ...problem) : null,
@@ -250,13 +250,16 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
   );
 }
 
+/** What is to come is known about. */
+function sizeOf(state: Entry["state"], bytes: number): string {
+  return state === "present" ? sized(bytes) : t("aboutSize", { size: sized(bytes) });
+}
+
 function termsOf(entry: Entry): string {
   const { state, makes, precision, licence, cached_bytes: here, download_bytes: all } = entry;
   return [
     t(makes === "videos" ? "makesVideos" : "makesImages"),
-    `${precision.toUpperCase()}, ${
-      state === "present" ? sized(here) : t("aboutSize", { size: sized(all) })
-    }`,
+    `${precision.toUpperCase()}, ${sizeOf(state, state === "present" ? here : all)}`,
     licence.includes("non-commercial") || !entry.non_commercial
       ? licence
       : t("nonCommercial", { licence }),

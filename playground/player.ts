@@ -3,7 +3,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
-import { type Job, recipeOf } from "./jobs.ts";
+import { type Job, recipeOf, type Result } from "./jobs.ts";
+import { hasSound } from "./media.ts";
 import { memory } from "./store.ts";
 import { t } from "./texts.ts";
 
@@ -11,13 +12,25 @@ import { t } from "./texts.ts";
 const USUAL_RATE = 16;
 
 export function Player(
-  { url, job, shape }: { url: string; job: Job; shape: Record<string, string | number> },
+  { url, job, result, shape }: {
+    url: string;
+    job: Job;
+    result: Result;
+    shape: Record<string, string | number>;
+  },
 ): VNode {
   const element = useRef<HTMLVideoElement>(null);
   const [rate, setRate] = useState(USUAL_RATE);
   const [loops, setLoops] = useState(memory.read("loops", true));
   const [isPlaying, setPlaying] = useState(false);
   const [time, setTime] = useState({ now: 0, end: 0 });
+  const [isHeard, setHeard] = useState(false);
+  useEffect(() => {
+    let isCurrent = true;
+    setHeard(false);
+    void hasSound(result).then((found) => isCurrent && setHeard(found));
+    return () => void (isCurrent = false);
+  }, [result.url]);
   useEffect(() => {
     recipeOf(job.id).then(({ fps }) => setRate(Number(fps) || USUAL_RATE), () => {});
   }, [job.id]);
@@ -86,16 +99,18 @@ export function Player(
           setLoops(!loops);
         },
       }, icon("loop")),
-      iconButton({
-        label: t("sound"),
-        pressed: element.current ? !element.current.muted : memory.read("sound", false),
-        onClick: () => {
-          const clip = element.current!;
-          clip.muted = !clip.muted;
-          memory.write("sound", !clip.muted);
-          setTime({ ...time });
-        },
-      }, h("span", { "aria-hidden": "true" }, "♪")),
+      isHeard
+        ? iconButton({
+          label: t("sound"),
+          pressed: element.current ? !element.current.muted : memory.read("sound", false),
+          onClick: () => {
+            const clip = element.current!;
+            clip.muted = !clip.muted;
+            memory.write("sound", !clip.muted);
+            setTime({ ...time });
+          },
+        }, h("span", { "aria-hidden": "true" }, "♪"))
+        : null,
     ),
   );
 }

@@ -75,6 +75,16 @@ export const PAGE_SYNTAX = "a1111";
 /** A prompt with `{red|green}`. */
 const CHOICE = /\{[^]*\|[^]*\}/;
 
+/** Whether a brace of the prompt is text because nothing closes it. */
+export function hasOpenBrace(prompt: string): boolean {
+  let open = 0;
+  for (const [sign] of prompt.matchAll(/\\[{}]|[{}]/g)) {
+    if (sign === "{") open++;
+    else if (sign === "}" && open > 0) open--;
+  }
+  return open > 0;
+}
+
 /** What steers an image: pictures, and the image without what its mask redraws where there is a mask. */
 export function controlsOf(model: Model, state: Draft): ControlFile[] {
   if (!takesControl(model, state)) return [];

@@ -103,10 +103,9 @@ export function ResultBar(
       h("button", {
         class: "action",
         onClick: () => {
-          if (several && index !== null) {
-            removeSoon([key], tell);
-            show(job.id);
-          } else removeSoon([job.id], tell);
+          // Shown again where it comes back.
+          show(job.id, index);
+          removeSoon([several && index !== null ? key : job.id], tell);
         },
       }, [
         icon("remove"),

@@ -175,7 +175,7 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
         "aria-label": job.prompt ?? t("aResult"),
       })
       : plays(result)
-      ? h(Player, { key: `${job.id}${index}`, url, job, shape })
+      ? h(Player, { key: `${job.id}${index}`, url, job, result, shape })
       : h(
         "button",
         {

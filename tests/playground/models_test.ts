@@ -93,6 +93,7 @@ modelsTest(
     const before = Object.keys(variables).map((name) => [name, Deno.env.get(name)] as const);
     for (const [name, value] of Object.entries(variables)) Deno.env.set(name, value);
     const images = { defaultTask: "T2I", supportedTasks: ["T2I"], deviceBytes: 8e9 } as const;
+    const { pace = 2e6 } = hub.behaviour;
     const toy = { ...images, nativeSides: { least: 16, most: 96 } };
     const server = await startServer({
       ...{ servedModelName: "bundled", outputPath: "", port: 0 },
@@ -115,6 +116,14 @@ modelsTest(
       await removeAgain(page);
       await button(page, "Download: realesrgan_x4plus").click();
       await page.getByText(/^realesrgan_x4plus is here\. Downloaded models use it/).waitFor();
+      const upscaler = page.locator(".model-row", { hasText: "realesrgan_x4plus" });
+      await upscaler.getByText(/^\d+ MB · /).waitFor();
+      hub.behaviour.pace = pace;
+      await button(page, `Download: ${TITLE}`).click();
+      await page.getByText(/^\d+ MB of \d+ MB, /).waitFor();
+      await button(page, `Cancel: ${TITLE}`).click();
+      await page.getByText("The download of sd-1.5 is cancelled.").waitFor();
+      await button(page, `Download: ${TITLE}`).waitFor();
       await page.context().close();
 
       const narrow = await browser.open(server.url, { width: 390, height: 800, scheme: "dark" });

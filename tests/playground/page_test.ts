@@ -420,6 +420,10 @@ browserTest("the page is used by keyboard alone", async (browser) => {
   await until(() => page.evaluate(painted));
   await page.getByRole("button", { name: "Clear" }).click();
   await page.getByRole("button", { name: "Paint a mask" }).waitFor();
+  await page.fill("#prompt", "a {red|blue fox");
+  await page.getByText("Nothing closes a { of the prompt: it is drawn as text.").waitFor();
+  await page.fill("#prompt", "a {red|blue} fox");
+  await page.getByText("Nothing closes a {").waitFor({ state: "detached" });
   const hint = page.getByRole("button", { name: "About Seed" });
   await hint.click();
   await page.getByText("The number that the picture grows from").waitFor();
@@ -451,6 +455,35 @@ browserTest(
       }
       await page.getByText("More", { exact: true }).click();
       assert.deepEqual(await seriousIn(page), []);
+      await page.context().close();
+    }
+  },
+);
+
+browserTest(
+  "the name of a model is read in full beside a phone's other buttons, in every language",
+  async (browser) => {
+    const name = "black-forest-labs/FLUX.1-schnell-Q4";
+    const engine = new FakeEngine({ info: SUPPORT });
+    for (const others of [undefined, { other: new FakeEngine() }]) {
+      await using service = await testService({
+        engine,
+        settings: { servedModelName: name },
+        ...(others && { others }),
+      });
+      await using server = listen(service);
+      const page = await browser.open(server.url, { width: 390 });
+      await page.locator(".top .model").getByText(name).first().waitFor({ state: "attached" });
+      for (const language of ["en", "de", "zh-Hans", "ja"]) {
+        await page.locator(".language").selectOption(language);
+        await page.locator(`html[lang="${language}"]`).waitFor({ state: "attached" });
+        const excess = await page.evaluate(`[document.documentElement,
+        document.querySelector(".top .model"), document.querySelector(".top select")]
+        .map((one) => one.scrollWidth - one.clientWidth)`);
+        assert.deepEqual(excess, [0, 0, 0], language);
+        const { width } = (await page.locator(".top .model").boundingBox())!;
+        assert.ok(width > 340, `${language}: ${width} pixels`);
+      }
       await page.context().close();
     }
   },

@@ -211,9 +211,17 @@ browserTest(
     await count(4);
     await until(() => page.evaluate("document.activeElement.matches('.stage')"));
     await fox.last().click();
+    const shown = await page.locator(".finished img.result").getAttribute("src");
     await page.getByRole("button", { name: "Delete", exact: true }).click();
     await count(3);
     await page.locator(".finished img.result").waitFor();
+    assert.notEqual(await page.locator(".finished img.result").getAttribute("src"), shown);
+    await page.keyboard.press("Enter");
+    await count(4);
+    // What comes back is shown again, and not all of its request.
+    assert.equal(await page.locator(".finished img.result").getAttribute("src"), shown);
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    await count(3);
     // Deletions one soon after the other are taken back together.
     await tiles.getByRole("button", { name: "a red hen" }).click();
     await page.getByRole("button", { name: "Delete", exact: true }).click();
@@ -300,6 +308,9 @@ browserTest(
     await draw(page, "no bell");
     await until(() => Promise.resolve(engine.requests.length === 2));
     assert.deepEqual(engine.requests.map(({ enableAudio }) => enableAudio), [undefined, false]);
+    await page.locator(".tile.completed").nth(1).waitFor();
+    await until(() => playing("webkitVideoDecodedByteCount > 0"));
+    await mute.waitFor({ state: "detached" });
     const alone = { prompt: "alone", size: "64x48", num_frames: 9, output_format: "wav" };
     await service.post("/v1/videos", alone);
     await page.reload();
