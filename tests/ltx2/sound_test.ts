@@ -1,16 +1,22 @@
 /** LTX-2's audio autoencoder and vocoders against the reference. */
 import { strict as assert } from "node:assert";
+import { cpSync } from "node:fs";
 import { ltx2AudioDecoder, ltx2AudioEncoder } from "../../models/autoencoders/ltx2/audio_coder.ts";
-import { LTX2_AUDIO_VAE_CONFIG } from "../../models/autoencoders/ltx2/audio_config.ts";
+import { LTX2_AUDIO_VAE_CONFIG, melRate } from "../../models/autoencoders/ltx2/audio_config.ts";
 import { ltx2Vocoder } from "../../models/autoencoders/ltx2/vocoder.ts";
-import { LTX2_VOCODERS_CONFIG } from "../../models/autoencoders/ltx2/vocoder_config.ts";
+import {
+  LTX2_VOCODERS_CONFIG,
+  vocoderRate,
+} from "../../models/autoencoders/ltx2/vocoder_config.ts";
 import { parseConfig } from "../../models/config.ts";
+import { openPipeline } from "../../models/mod.ts";
 import { traceLtx2Sound } from "../../models/pipeline/ltx2_sound.ts";
 import type { Work } from "../../models/pipeline/work.ts";
 import type { Waveform } from "../../media/waveform.ts";
 import { Weights, writing } from "../../runtime/mod.ts";
 import { runSession } from "../support/coder_run.ts";
 import { assertClose, Golden, transpose, type Values } from "../support/golden.ts";
+import { withFolder } from "../support/safetensors.ts";
 import { checkCalls, ModelRun, openTestDevice } from "../support/model_run.ts";
 
 /** [batch, channels, frames, bands] of the reference to [batch, frames, bands, channels]. */
@@ -118,7 +124,7 @@ Deno.test("traceLtx2Sound() gives both channels of the reference's sound of late
     );
     const expected = golden.tensor("sound", "waveform");
     const { sampleRate, channels } = taken!;
-    assert.equal(sampleRate, 24_000);
+    assert.equal(sampleRate, 6000);
     assert.deepEqual(channels.map(({ length }) => length), [17 * 60, 17 * 60]);
     const actual = {
       shape: expected.shape,
@@ -131,4 +137,23 @@ Deno.test("traceLtx2Sound() gives both channels of the reference's sound of late
     vocoder.weights.destroy();
     device.destroy();
   }
+});
+
+Deno.test("a vocoder must make its sampling rate of the autoencoder's mel frames", async () => {
+  const audio = LTX2_AUDIO_VAE_CONFIG.parse({});
+  for (const _class_name of ["LTX2Vocoder", "LTX2VocoderWithBWE"]) {
+    const published = LTX2_VOCODERS_CONFIG.parse({ _class_name });
+    assert.equal(vocoderRate(published), melRate(audio), _class_name);
+  }
+  await withFolder({}, async (folder) => {
+    const model = new Golden("ltx2/pipeline").folder;
+    cpSync(model, folder, { recursive: true });
+    const path = `${folder}/vocoder/config.json`;
+    const config = JSON.parse(await Deno.readTextFile(path));
+    await Deno.writeTextFile(path, JSON.stringify({ ...config, output_sampling_rate: 24_000 }));
+    await assert.rejects(openPipeline(folder), {
+      message:
+        /mel frames of a second that the vocoder takes \(its sampling rate by upsample_factors\) .*400.*100/,
+    });
+  });
 });

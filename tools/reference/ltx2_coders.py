@@ -108,17 +108,19 @@ def audio_calls(frames):
     return calls
 
 
-# LTX-2's vocoder, and that of LTX-2.3 with its bandwidth extension.
+# LTX-2's vocoder, and that of LTX-2.3 with its bandwidth extension: as many samples for each of 100 mel frames a second as
+# they make of one.
 PLAIN = dict(
     in_channels=32, hidden_channels=32, upsample_kernel_sizes=[16, 15, 4], upsample_factors=[6, 5, 2],
-    resnet_kernel_sizes=[3, 7], resnet_dilations=[[1, 3, 5], [1, 3, 5]],
+    resnet_kernel_sizes=[3, 7], resnet_dilations=[[1, 3, 5], [1, 3, 5]], output_sampling_rate=6000,
 )  # fmt: skip
 EXTENDED = dict(
     in_channels=32, hidden_channels=32, upsample_kernel_sizes=[11, 4, 4], upsample_factors=[5, 2, 2],
     resnet_kernel_sizes=[3, 7], resnet_dilations=[[1, 3, 5], [1, 3, 5]],
     bwe_in_channels=16, bwe_hidden_channels=32, bwe_upsample_kernel_sizes=[12, 4], bwe_upsample_factors=[6, 2],
     bwe_resnet_kernel_sizes=[3, 11], bwe_resnet_dilations=[[1, 3, 5], [1, 3, 5]],
-    filter_length=16, hop_length=4, window_length=16, num_mel_channels=8,
+    filter_length=16, hop_length=4, window_length=16, num_mel_channels=8, input_sampling_rate=2000,
+    output_sampling_rate=6000,
 )  # fmt: skip
 # Production's first level, with the kernels and the widest convolutions of all.
 VOCODER_WIDE = dict(

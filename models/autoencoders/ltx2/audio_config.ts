@@ -43,7 +43,12 @@ export function audioFeatures(
   return latent_channels * mel_bins / AUDIO_SCALE;
 }
 
+/** Mel frames of a second. */
+export function melRate({ sample_rate, mel_hop_length }: Ltx2AudioVaeConfig): number {
+  return sample_rate / mel_hop_length;
+}
+
 /** Latent frames of a second. */
-export function audioRate({ sample_rate, mel_hop_length }: Ltx2AudioVaeConfig): number {
-  return sample_rate / mel_hop_length / AUDIO_SCALE;
+export function audioRate(config: Ltx2AudioVaeConfig): number {
+  return melRate(config) / AUDIO_SCALE;
 }

@@ -54,7 +54,10 @@ const CASES: readonly [
 
 /** What shapes do not tell: hops and rates, and what the last step of a net is. */
 const STATED = ["hop_length", "final_act_fn", "spatial_compression_ratio"];
-const ALSO_STATED = ["temporal_compression_ratio", "down_block_types", "final_bias"];
+const ALSO_STATED = [
+  ...["temporal_compression_ratio", "down_block_types", "final_bias"],
+  ...["input_sampling_rate", "output_sampling_rate"],
+];
 
 for (const [golden, format, schema, prefix, rename] of CASES) {
   Deno.test(`${format.className}'s format knows ${golden} in both namings, its configuration and every tensor`, () => {

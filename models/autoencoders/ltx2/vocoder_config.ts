@@ -160,6 +160,13 @@ export function product(factors: readonly number[]): number {
   return factors.reduce((all, factor) => all * factor, 1);
 }
 
+/** Mel frames of a second, from which a vocoder makes as many samples as it says. */
+export function vocoderRate(config: Ltx2VocoderConfig): number {
+  const isExtended = config._class_name === "LTX2VocoderWithBWE";
+  const samples = isExtended ? config.input_sampling_rate : config.output_sampling_rate;
+  return samples / product(config.upsample_factors);
+}
+
 /** The network of LTX-2.3 that adds the high frequencies. */
 export function extensionNet(
   config: Readonly<Record<`bwe_${keyof VocoderNet}`, unknown>>,

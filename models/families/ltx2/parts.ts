@@ -4,13 +4,14 @@ import {
   audioFeatures,
   audioRate,
   LTX2_AUDIO_VAE_CONFIG,
+  melRate,
 } from "../../autoencoders/ltx2/audio_config.ts";
 import {
   LTX2_LATENT_UPSAMPLER_CONFIG,
   upsamplerScale,
 } from "../../autoencoders/ltx2/latent_upsampler.ts";
 import { LTX2_VIDEO_VAE_CONFIG, ltx2Scale } from "../../autoencoders/ltx2/video_config.ts";
-import { LTX2_VOCODERS_CONFIG } from "../../autoencoders/ltx2/vocoder_config.ts";
+import { LTX2_VOCODERS_CONFIG, vocoderRate } from "../../autoencoders/ltx2/vocoder_config.ts";
 import {
   optionalPart,
   type PartsOf,
@@ -99,6 +100,11 @@ export const LTX2_PARTS = partsTable({
         "vocoder's in_channels": vocoder.in_channels,
         "bands that the autoencoder of the sound gives": audioVae.output_channels *
           audioVae.mel_bins,
+      },
+      {
+        "mel frames of a second that the vocoder takes (its sampling rate by upsample_factors)":
+          vocoderRate(vocoder),
+        "autoencoder's of the sound (sample_rate by mel_hop_length)": melRate(audioVae),
       },
     );
     if (transformer2 && !latentUpsampler) {
