@@ -55,6 +55,7 @@ export type {
   Progress,
   PromptSyntax,
   QualityTier,
+  ReferenceMethod,
   Residence,
   RoomRequest,
   RoomSetting,
@@ -71,7 +72,11 @@ export type { RgbaImage } from "./media/image.ts";
 export { LoraError } from "./models/lora/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
 export type { BackendChoice, ExchangedBytes } from "./runtime/mod.ts";
-export { CONTROL_BALANCES, HIRES_UPSCALERS } from "./models/pipeline/settings.ts";
+export {
+  CONTROL_BALANCES,
+  HIRES_UPSCALERS,
+  REFERENCE_METHODS,
+} from "./models/pipeline/settings.ts";
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
 export {
   type AudioFile,

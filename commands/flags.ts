@@ -223,7 +223,7 @@ export const ASK_FLAGS = {
   image: flag("file...", "image to edit or to start from; may be repeated", { read: texts }),
   reference: flag(
     "file...",
-    "reference image of what to show (Wan VACE, IP-Adapter); may be repeated",
+    "reference image of what to show (Wan VACE, Krea 2, IP-Adapter); may be repeated",
     {
       read: texts,
     },

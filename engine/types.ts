@@ -31,6 +31,7 @@ export type {
   PipelineInfo,
   PromptSyntax,
   QualityTier,
+  ReferenceMethod,
   RoomSetting,
   SamplerName,
   SamplingChoices,

@@ -157,12 +157,15 @@ export async function prepareImages<T extends InputTypes>(
   const first: Size | undefined = own && grownSize(own, outpaint);
   const mask = !hasMask ? undefined : grows ? own : await reader.open(asked.mask);
   if (mask && !grows) checked("mask", () => checkMaskShape(mask, first!));
+  const [seen] = info.isShapedByReferences ? asked.references ?? [] : [];
+  const reference = seen !== undefined && await reader.open(seen);
   const pictures: T["open"][] = [];
   for (const picture of asked.control ?? []) pictures.push(await reader.open(picture));
   const isAlone = count === 1;
   const ownSize = (isMasked: boolean): Size => {
     if (first) return isMasked ? sizeFromMasked(first, info) : sizeFromImage(first, info, isAlone);
-    return pictures[0] ? controlSize(pictures[0], info) : info.defaults;
+    if (pictures[0]) return controlSize(pictures[0], info);
+    return reference ? sizeFromImage(reference, info) : info.defaults;
   };
   const sizeOf = async (isMasked: boolean) => {
     const isCropped = isMasked && settings.paddingMaskCrop !== undefined;

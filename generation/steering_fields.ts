@@ -1,16 +1,18 @@
-/** The rows of what steers an image beside its prompt: control pictures, and reference images by an IP-Adapter. */
+/** The rows of what steers an image beside its prompt: control pictures, and reference images. */
 
 import type { SamplingSettings } from "../engine/types.ts";
 import {
   CONTROL_BALANCES,
   type ControlType,
   type IpAdapterMode,
+  REFERENCE_METHODS,
 } from "../models/pipeline/settings.ts";
 import {
   checkEach,
   checkName,
   checkWord,
   numbersWithin,
+  oneOf,
   type SettingField,
   someOf,
   unlessCanny,
@@ -28,7 +30,7 @@ const MAX_GRADIENT = 2040;
 
 type Steering = Extract<
   keyof SamplingSettings,
-  `control${string}` | `canny${string}` | `ipAdapter${string}`
+  `control${string}` | `canny${string}` | `ipAdapter${string}` | "referenceMethod"
 >;
 
 export const STEERING_FIELDS: {
@@ -99,6 +101,13 @@ export const STEERING_FIELDS: {
     ...numbersWithin(0, MAX_GRADIENT),
     placeholder: "gradient...",
     idle: unlessCanny("cannyHigh"),
+  },
+  referenceMethod: {
+    text:
+      "How LoRAs for edits see reference images (Krea 2): `index` (default) at the timestep of the result, `index_timestep_zero` at timestep 0",
+    ...oneOf(REFERENCE_METHODS),
+    placeholder: "method",
+    idle: unlessTaken("referenceMethod"),
   },
   ipAdapterName: {
     text:

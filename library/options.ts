@@ -47,7 +47,7 @@ export interface SamplingOptions extends OneOrMore<Partial<SamplingSettings>> {
    * `contain` shows all of it on black, `stretch` changes its shape, as diffusers does.
    */
   fit?: FitMode;
-  /** Images of what shall be seen in the result, at most `info.maxReferences`: VACE, or an IP-Adapter (`ipAdapterScale`). */
+  /** Images of what shall be seen in the result, at most `info.maxReferences`: VACE, Krea 2, or an IP-Adapter (`ipAdapterScale`). */
   references?: readonly ImageSource[];
   /** LoRAs for this call alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];

@@ -39,6 +39,7 @@ export type {
   IpAdapterMode,
   OptionalSettings,
   QualityTier,
+  ReferenceMethod,
   RoomSetting,
   SamplingSettings,
 } from "./pipeline/settings.ts";

@@ -267,6 +267,7 @@ export const chinese: Words = {
   set_control_end: "控制终点",
   set_control_balance: "权衡方式",
   set_control_mode: "控制类型",
+  set_reference_method: "参考方法",
   set_ip_adapter_name: "参考图的 IP-Adapter",
   set_ip_adapter_scale: "参考强度",
   set_ip_adapter_mode: "参考方式",
@@ -336,6 +337,8 @@ export const chinese: Words = {
   hint_control_end: "控制图何时停止起作用。1 为最后一步；0.6 到 0.8 把细节留给提示词。",
   hint_control_balance: "提示词与控制图不一致时以哪个为准。",
   hint_control_mode: "控制图显示的内容，例如边缘、深度或姿势。",
+  hint_reference_method:
+    "用 Krea 2 的编辑 LoRA 时参考图的处理方法。LoRA 的页面会说明它是按哪种方法训练的。",
   hint_ip_adapter_scale: "结果与参考图的相似程度。0.4 取其氛围，0.7 取其风格，1 接近复制。",
   hint_ip_adapter_mode: "从参考图取用的内容：全部、风格或构图。",
   hint_ip_adapter_start: "参考图何时开始起作用。0 为从第一步开始；更晚则构图由提示词决定。",

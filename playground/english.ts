@@ -276,6 +276,7 @@ export const english = {
   set_control_end: "Control end",
   set_control_balance: "Balance",
   set_control_mode: "Control mode",
+  set_reference_method: "Reference method",
   set_ip_adapter_name: "Reference IP-Adapter",
   set_ip_adapter_scale: "Reference scale",
   set_ip_adapter_mode: "Reference mode",
@@ -378,6 +379,8 @@ export const english = {
     "When the control picture stops counting. 1 is the last step; 0.6 to 0.8 leave the details to the prompt.",
   hint_control_balance: "Which of the two counts where prompt and control picture differ.",
   hint_control_mode: "What the control picture shows, such as edges, depth or a pose.",
+  hint_reference_method:
+    "How reference images count in an edit by a LoRA of Krea 2. The LoRA's page says which way it was trained for.",
   hint_ip_adapter_scale:
     "How much the result resembles the reference image. 0.4 takes its mood, 0.7 its style, 1 comes near to a copy.",
   hint_ip_adapter_mode:

@@ -270,6 +270,7 @@ export const german: Words = {
   set_control_end: "Kontrolle, Ende",
   set_control_balance: "Gewichtung",
   set_control_mode: "Kontrollmodus",
+  set_reference_method: "Referenzverfahren",
   set_ip_adapter_name: "IP-Adapter der Referenz",
   set_ip_adapter_scale: "Referenzstärke",
   set_ip_adapter_mode: "Referenzmodus",
@@ -372,6 +373,8 @@ export const german: Words = {
     "Bis wann das Kontrollbild zählt. 1 ist der letzte Schritt; 0,6 bis 0,8 überlassen die Details dem Prompt.",
   hint_control_balance: "Was zählt, wo Prompt und Kontrollbild sich widersprechen.",
   hint_control_mode: "Was das Kontrollbild zeigt, etwa Kanten, Tiefe oder eine Pose.",
+  hint_reference_method:
+    "Wie Referenzbilder beim Bearbeiten mit einem LoRA für Krea 2 zählen. Die Seite des LoRA sagt, wofür es trainiert ist.",
   hint_ip_adapter_scale:
     "Wie sehr das Ergebnis dem Referenzbild gleicht. 0,4 übernimmt die Stimmung, 0,7 den Stil, 1 ist fast eine Kopie.",
   hint_ip_adapter_mode: "Was vom Referenzbild übernommen wird: alles, der Stil oder der Aufbau.",

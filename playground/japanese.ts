@@ -272,6 +272,7 @@ export const japanese: Words = {
   set_control_end: "コントロールの終了",
   set_control_balance: "優先するもの",
   set_control_mode: "コントロールモード",
+  set_reference_method: "参照の方法",
   set_ip_adapter_name: "参照の IP-Adapter",
   set_ip_adapter_scale: "参照の強さ",
   set_ip_adapter_mode: "参照モード",
@@ -369,6 +370,8 @@ export const japanese: Words = {
     "コントロール画像が効かなくなる時点。1 は最後まで、0.6～0.8 は細部をプロンプトに任せます。",
   hint_control_balance: "プロンプトとコントロール画像が食い違うとき、どちらを優先するか。",
   hint_control_mode: "コントロール画像が示すもの。輪郭、奥行き、ポーズなど。",
+  hint_reference_method:
+    "Krea 2 の編集用 LoRA での参照画像の扱い方。どちらで学習したかは LoRA のページにあります。",
   hint_ip_adapter_scale:
     "参照画像にどれだけ似せるか。0.4 は雰囲気、0.7 は画風、1 はほぼコピーです。",
   hint_ip_adapter_mode: "参照画像から取り入れるもの。全体、画風、または構図。",

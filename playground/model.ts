@@ -178,6 +178,11 @@ export function isOfReferences(name: string): boolean {
   return name.startsWith("ip_adapter_");
 }
 
+/** Whether a setting means nothing without a reference image. */
+export function needsReference(name: string): boolean {
+  return name === "reference_method";
+}
+
 /** Frames of a video that nobody said more of; a model may have one for images alone. */
 export function ownFrames({ defaults, limits }: Model): number {
   return Math.max(defaults.num_frames, Math.min(limits.max_frames, 2 * limits.frame_multiple + 1));

@@ -28,6 +28,7 @@ import {
   isOfControl,
   isOfReferences,
   type Model,
+  needsReference,
   type Output,
   ownFrames,
   settingsFor,
@@ -241,7 +242,8 @@ function formOf(
 function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const task = draftTask(model, state);
   const known = settingsFor(model, task, isMasked(state)).map(({ name }) => name)
-    .filter((name) => !isOfControl(model, name) && !isOfReferences(name));
+    .filter((name) => !isOfControl(model, name) && !isOfReferences(name))
+    .filter((name) => givenReferences(model, state).length > 0 || !needsReference(name));
   if (model.can_enhance) known.push("enhance_prompt");
   if (model.gives_audio && state.output === "video") known.push("enable_audio");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));

@@ -19,6 +19,7 @@ import {
   isOfControl,
   isOfReferences,
   type Model,
+  needsReference,
   ownFrames,
   type Setting,
   settingsFor,
@@ -63,13 +64,14 @@ export function SettingsPanel({ model: opened }: { model: Model }): VNode {
   const model = withLoras(opened, state.loras);
   const task = draftTask(model, state);
   const all = settingsFor(model, task, isMasked(state));
+  const references = givenReferences(model, state);
   const settings = all.filter(({ name, type, choices }) =>
     !HIDDEN.includes(name) && !["texts", "numbers", "integers"].includes(type) &&
     (type !== "text" || choices) && (!NEEDS[name] || state.settings[NEEDS[name]]) &&
-    !isOfControl(model, name) && !isOfReferences(name)
+    !isOfControl(model, name) && !isOfReferences(name) &&
+    (references.length > 0 || !needsReference(name))
   );
   const controls = controlsOf(model, state);
-  const references = givenReferences(model, state);
   const first = settings.filter(({ name }) => FIRST.test(name));
   const [hasPresets, setPresets] = useState(false);
   const [hasSteering, setSteering] = useState(false);

@@ -27,8 +27,7 @@ import { toClipPixels } from "./clip_vision.ts";
 export const PATCHES_PER_SIDE = 2;
 
 /** Fewest and most pixels of an image, of the published models' `preprocessor_config.json`. */
-const MIN_PIXELS = 56 * 56;
-const MAX_PIXELS = 12845056;
+const PIXELS = { least: 56 * 56, most: 12845056 };
 
 export interface Sides {
   readonly width: number;
@@ -48,18 +47,23 @@ export interface PatchLayout {
   readonly order: Uint32Array<ArrayBuffer>;
 }
 
-function smartSize({ width, height }: Sides, factor: number): Sides {
+/** Sides that are multiples of a factor, of an image with so many pixels. */
+export function smartSize(
+  { width, height }: Sides,
+  factor: number,
+  { least, most }: { readonly least: number; readonly most: number } = PIXELS,
+): Sides {
   const [w, h] = [width, height].map((side) => roundToEven(side / factor) * factor) as [
     number,
     number,
   ];
-  if (w * h > MAX_PIXELS) {
-    const beta = Math.sqrt(width * height / MAX_PIXELS);
+  if (w * h > most) {
+    const beta = Math.sqrt(width * height / most);
     const floor = (side: number) => Math.max(factor, Math.floor(side / beta / factor) * factor);
     return { width: floor(width), height: floor(height) };
   }
-  if (w * h < MIN_PIXELS) {
-    const beta = Math.sqrt(MIN_PIXELS / (width * height));
+  if (w * h < least) {
+    const beta = Math.sqrt(least / (width * height));
     const ceil = (side: number) => Math.ceil(side * beta / factor) * factor;
     return { width: ceil(width), height: ceil(height) };
   }

@@ -14,7 +14,7 @@ export const IP_ADAPTER_SETTINGS = [
 
 type ReferenceRequest = Pick<
   PipelineRequest,
-  "references" | "referenceMasks" | typeof IP_ADAPTER_SETTINGS[number]
+  "references" | "referenceMasks" | "referenceMethod" | typeof IP_ADAPTER_SETTINGS[number]
 >;
 
 type Adapters = NonNullable<PipelineInfo["ipAdapters"]>;
@@ -67,7 +67,11 @@ function adapterOf(name: string | undefined, place: number, adapters: Adapters):
 
 /** What is wrong with the reference images of a request, and the setting that is. */
 export interface ReferenceProblem {
-  readonly field: "references" | "referenceMasks" | typeof IP_ADAPTER_SETTINGS[number];
+  readonly field:
+    | "references"
+    | "referenceMasks"
+    | "referenceMethod"
+    | typeof IP_ADAPTER_SETTINGS[number];
   readonly text: string;
 }
 
@@ -91,8 +95,8 @@ export function referenceProblem(
       `Cannot use ${masks} masks for ${count} reference images: give one for each; a white one shows the image everywhere`,
     );
   }
-  if (!optionalParts.includes("ipAdapter")) return undefined;
-  const given = IP_ADAPTER_SETTINGS.filter((name) => request[name] !== undefined);
+  const settings = ["referenceMethod", ...IP_ADAPTER_SETTINGS] as const;
+  const given = settings.filter((name) => request[name] !== undefined);
   if (count === 0) {
     const [idle] = given;
     return idle && problem(
@@ -100,7 +104,10 @@ export function referenceProblem(
       `Cannot use ${idle}: the request has no reference image; give one, or omit ${idle}`,
     );
   }
-  const wrong = given.find((name) => ![1, count].includes(request[name]!.length));
+  if (!optionalParts.includes("ipAdapter")) return undefined;
+  const wrong = IP_ADAPTER_SETTINGS.find((name) =>
+    request[name] && ![1, count].includes(request[name]!.length)
+  );
   if (wrong) {
     const all = count > 1 ? `one for all ${count} reference images, or one for each` : "one";
     return problem(wrong, `Cannot use ${request[wrong]!.length} values of ${wrong}: give ${all}`);

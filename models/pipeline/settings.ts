@@ -24,6 +24,15 @@ export type ControlType = "map" | "canny" | "inpaint";
  */
 export const CONTROL_BALANCES = ["balanced", "prompt", "control"] as const;
 
+/**
+ * How a model that edits sees reference images beside the result, as LoRAs were trained for: each by itself in its middle, at
+ * the timestep of the result; or each from its first row and column on, at timestep 0. The names are ComfyUI's.
+ */
+export const REFERENCE_METHODS = ["index", "index_timestep_zero"] as const;
+
+/** One of {@linkcode REFERENCE_METHODS}. */
+export type ReferenceMethod = typeof REFERENCE_METHODS[number];
+
 /** One of {@linkcode CONTROL_BALANCES}. */
 export type ControlBalance = typeof CONTROL_BALANCES[number];
 
@@ -169,6 +178,8 @@ export interface OptionalSettings {
   cannyLow?: readonly number[];
   /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; default 200. */
   cannyHigh?: readonly number[];
+  /** How reference images are seen beside the result (Krea 2); default `index`. */
+  referenceMethod?: ReferenceMethod;
   /** Which of the model's `ipAdapters` sees a reference image; of several the first one sees the first by default, and so on. */
   ipAdapterName?: readonly string[];
   /** Weight of what an IP-Adapter makes of reference images, 0 to 10; default 1: one, or one for each image, as in what follows. */
@@ -239,6 +250,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   controlType: true,
   cannyLow: true,
   cannyHigh: true,
+  referenceMethod: true,
   ipAdapterName: true,
   ipAdapterScale: true,
   ipAdapterMode: true,
@@ -310,6 +322,7 @@ export type RoomSetting =
   | "frameInterpolationExp"
   | "frameInterpolationScale"
   | "controlNet"
+  | "referenceMethod"
   | "ipAdapterName"
   | "controlType"
   | "controlStart"
@@ -345,6 +358,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   frameInterpolationExp: true,
   frameInterpolationScale: true,
   controlNet: true,
+  referenceMethod: true,
   ipAdapterName: true,
   controlType: true,
   controlStart: true,

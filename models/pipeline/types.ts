@@ -326,6 +326,8 @@ export interface PipelineInfo {
   readonly maxEditImages: number;
   /** Most reference images of a request; none by default. */
   readonly maxReferences?: number;
+  /** Whether a result for which no size is asked has the shape of the first one. */
+  readonly isShapedByReferences?: boolean;
   /** Its IP-Adapters, of which requests choose. */
   readonly ipAdapters?: readonly { readonly name: string }[];
   /** Side of the squares that reference images come in; they have any size by default. */

@@ -53,7 +53,7 @@ interface QwenInputs {
   readonly attending?: Tensor;
   /** Whether the last state is taken before the final norm. */
   readonly isRaw?: boolean;
-  /** What becomes of a state after a layer. */
+  /** What becomes of a state after a layer; the state that is taken there is the one before. */
   after?(x: Tensor, layer: number): Tensor;
 }
 
@@ -108,14 +108,17 @@ export function qwenEncoder(
     )
     : rotaryConstants(graph, "rope", positions.map((p) => [p]), [head_dim], rope_theta));
   const states = [embeddings];
+  let x = embeddings;
   for (let layer = 0; layer < Math.max(...layers); layer++) {
-    states.push(graph.scope(`layers.${layer}`, () => {
+    x = graph.scope(`layers.${layer}`, () => {
       const scope = model.scope("layers").scope(layer);
-      return after(qwenLayer(config, scope, states[layer]!, { lengths, rotary, attending }), layer);
-    }));
+      const state = qwenLayer(config, scope, x, { lengths, rotary, attending });
+      states.push(state);
+      return after(state, layer);
+    });
   }
   return layers.map((layer) =>
-    layer < count || isRaw ? states[layer]! : rmsNorm(states[layer]!, {
+    layer < count ? states[layer]! : isRaw ? x : rmsNorm(x, {
       weight: model.tensor(graph, "norm.weight", [dim]),
       eps,
       name: "norm",

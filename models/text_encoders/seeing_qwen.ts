@@ -2,28 +2,43 @@
 import { concat, type DeviceTensor, f32, gather, type Tensor, u32 } from "../../runtime/mod.ts";
 import { PATCHES_PER_SIDE, type PatchGrid, tokensOf } from "../image_encoders/qwen2_5_vision.ts";
 import { type QwenConfig, qwenEncoder, tokenEmbeddings } from "./qwen.ts";
+import type { Tokenizer } from "../tokenizers/mod.ts";
 import { padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
+
+/** What stands in a prompt for each token of an image. */
+export const IMAGE_TOKEN = "<|image_pad|>";
 
 interface SeenImages {
   /** Tokens of all images, one after the other, [tokens, hidden_size]. */
   readonly states: DeviceTensor;
   readonly grids: readonly PatchGrid[];
-  /** The id that stands in a prompt for each state. */
-  readonly imageToken: number;
   /** The axis whose positions turn each pair of a head: place, row, column. */
   readonly axes: readonly number[];
   /** What is added to the images' tokens after the first layers, one of the shape of `states` each. */
   readonly deepstack?: readonly DeviceTensor[];
 }
 
+export interface SeeingOptions {
+  /** The layers whose states are given, side by side; the last one by default. */
+  readonly layers?: readonly number[];
+  /** Whether the last state is taken before the final norm. */
+  readonly isRaw?: boolean;
+}
+
 /** The encoder of prompts that show images: the vision tower's states take the places of the prompt's image tokens. */
 export function seeingQwenEncoder(
   { config, weights }: TextEncoderParts<QwenConfig>,
-  padId: number,
-  { states, grids, imageToken, axes, deepstack = [] }: SeenImages,
-  { isRaw = false }: { readonly isRaw?: boolean } = {},
+  tokenizer: Tokenizer,
+  { states, grids, axes, deepstack = [] }: SeenImages,
+  { layers = [config.num_hidden_layers], isRaw = false }: SeeingOptions = {},
 ): TextEncoder {
-  const { hidden_size: dim, head_dim: headDim, num_hidden_layers: layers } = config;
+  const { hidden_size: dim, head_dim: headDim } = config;
+  const [imageToken, ...more] = tokenizer.encode(IMAGE_TOKEN);
+  if (imageToken === undefined || more.length > 0) {
+    throw new SyntaxError(
+      `Cannot show images: the tokenizer has no token "${IMAGE_TOKEN}"; fetch the tokenizer of the model again`,
+    );
+  }
   return {
     inputs: (prompts, rows) => ({
       embeddings: f32(prompts, rows, dim),
@@ -50,10 +65,10 @@ export function seeingQwenEncoder(
           return gather(concat([nothing, features], 0), places!, { addend: x });
         },
       };
-      return qwenEncoder(graph, config, weights.root, inputs, [layers])[0]!;
+      return concat(qwenEncoder(graph, config, weights.root, inputs, layers), -1);
     },
     values: (tokens, rows) => {
-      const filled = padded(tokens, rows, padId);
+      const filled = padded(tokens, rows, tokenizer.padId);
       const longest = filled[tokens.findIndex(({ length }) => length === rows)] ?? filled[0]!;
       const count = grids.reduce((sum, grid) => sum + tokensOf(grid), 0);
       const own = rows * tokens.length;

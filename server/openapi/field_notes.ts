@@ -60,7 +60,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   control: `${REQUEST_FIELDS.control.text}; a file or an address`,
   mask: `${REQUEST_FIELDS.mask.text}; a file or an address`,
   reference_mask: `${REQUEST_FIELDS.referenceMask.text}; files, or addresses`,
-  reference: "Reference images of what to show (Wan VACE, IP-Adapter): files, or addresses",
+  reference: "Reference images of what to show (Wan VACE, Krea 2, IP-Adapter): files, or addresses",
 };
 
 /** Texts of fields in requests about LoRAs, by name. */

@@ -1,11 +1,31 @@
 /** Whole Krea 2 pipelines against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
-import { ImagePipelineCases, kohya } from "../support/image_pipeline.ts";
+import type { InputImage, PipelineRequest } from "../../models/mod.ts";
+import type { ReferenceMethod } from "../../models/pipeline/settings.ts";
+import type { Golden, GoldenCall } from "../support/golden.ts";
+import { ImagePipelineCases, imageRequest, kohya } from "../support/image_pipeline.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 import { withFolder } from "../support/safetensors.ts";
 
-const cases = new ImagePipelineCases("krea2/pipeline");
+/** The request of a call, maybe after reference images. */
+function editRequest(golden: Golden, call: GoldenCall): PipelineRequest {
+  const { name, inputs, args } = call;
+  const references = inputs.filter((input) => input.startsWith("reference"))
+    .map((input): InputImage => {
+      const { shape: [height, width], data } = golden.tensor(name, input);
+      return { width: width!, height: height!, data: Uint8Array.from(data) };
+    });
+  return {
+    ...imageRequest(golden, call),
+    ...(references.length > 0 && {
+      references,
+      referenceMethod: args["reference_method"] as ReferenceMethod,
+    }),
+  };
+}
+
+const cases = new ImagePipelineCases("krea2/pipeline", editRequest);
 const { golden } = cases;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
@@ -40,24 +60,31 @@ Deno.test("Krea2Pipeline.generate() gives the reference's latents and images, gu
     const { supportedTasks, sizeMultiple, defaults } = pipeline.info;
     assert.deepEqual(supportedTasks, ["T2I", "TI2I"]);
     assert.deepEqual([sizeMultiple, defaults.guidanceScale], [8, 4.5]);
-    await cases.check(t, pipeline, ["guided"]);
+    await cases.check(t, pipeline, ["guided", "edit"]);
     await cases.checkDialects(pipeline, Object.values(DIALECTS));
     await cases.checkAdapted(t, pipeline);
     await cases.checkRefusals(pipeline, "adapted", [
       [{ width: 42 }, /the width must be a multiple of 8, for example 40/],
       [{ task: "TI2I" }, /Cannot do TI2I with 0 input images: it takes one/],
       [{ flowShift: 3 }, /flowShift/],
+      [
+        { referenceMethod: "index" },
+        /Cannot use referenceMethod: the request has no reference image/,
+      ],
     ]);
   }, { folder: golden.folder });
 });
 
 Deno.test({
   name:
-    "Krea2Pipeline.generate() gives the reference's from text alone, cut, from an image and by a mask, with previews; with DENOISE_SLOW",
+    "Krea2Pipeline.generate() gives the reference's from text alone, cut, from an image, by a mask and after references, with previews; with DENOISE_SLOW",
   ignore,
   fn: (t) =>
     withPipeline(async ({ pipeline }) => {
-      await cases.check(t, pipeline, ["text", "empty", "picture", "cut", "masked"]);
+      await cases.check(t, pipeline, [
+        ...["text", "empty", "picture", "cut", "masked"],
+        ...["edits", "clean", "redrawn"],
+      ]);
       await cases.checkPreviews(pipeline, "empty");
     }, { folder: golden.folder }),
 });

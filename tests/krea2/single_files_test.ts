@@ -62,6 +62,12 @@ Deno.test({
       writeGguf(other, llama, "qwen3");
       const vae = join(golden.folder, "vae");
       await cases.checkLatents("cut", model, { textEncoder: encoder, vae });
+      using blind = await openPipeline(model, {
+        textEncoder: encoder,
+        vae,
+        tokenizer: golden.folder,
+      });
+      assert.equal(blind.info.maxReferences, undefined);
       await assert.rejects(
         openPipeline(model, { textEncoder: other, vae, tokenizer: golden.folder }),
         /Qwen3Model/,

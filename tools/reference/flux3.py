@@ -27,7 +27,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 import common
 from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
-from krea2 import TEXT, VISION
+from qwen3_vl import TEXT, VISION
 from qwen_image import picture, tokenizer
 from seeded import seed_weights
 

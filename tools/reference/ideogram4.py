@@ -19,8 +19,8 @@ from transformers import Qwen3VLConfig, Qwen3VLModel
 
 import common
 from common import Call, generator, make_goldens, normal
-from krea2 import TEXT as WIDE_TEXT
-from krea2 import VISION
+from qwen3_vl import TEXT as WIDE_TEXT
+from qwen3_vl import VISION
 from qwen_image import picture, quiet, tokenizer
 from seeded import seed_weights
 

@@ -6,7 +6,7 @@
 
 `pipeline` is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each
 component. diffusers has no pipeline of Krea 2 for input images and masks: `picture` and `masked` begin and go on as its
-pipelines of Qwen-Image do, whose autoencoder this is.
+pipelines of Qwen-Image do, whose autoencoder this is. krea2_edits.py has what is made after reference images.
 """
 
 import json
@@ -19,6 +19,8 @@ import common
 from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
 from given_images import encode_frame, given_calls, image_call, pack, shifted_levels
+from krea2_edits import edit_call
+from qwen3_vl import TEXT, VISION
 from qwen_image import VAE, picture, quiet, tokenizer, vae_overrides
 from seeded import seed_weights
 
@@ -33,11 +35,6 @@ TINY = dict(in_channels=16, num_layers=2, attention_head_dim=12, num_attention_h
 SMALL = dict(in_channels=64, num_layers=2, attention_head_dim=128, num_attention_heads=4, num_key_value_heads=1,
              intermediate_size=512, text_hidden_dim=256, num_text_layers=3, text_num_attention_heads=2,
              text_num_key_value_heads=2, text_intermediate_size=256)
-TEXT = dict(vocab_size=912, hidden_size=256, intermediate_size=256, num_hidden_layers=9, num_attention_heads=2,
-            num_key_value_heads=1, head_dim=128, max_position_embeddings=4096, rms_norm_eps=1e-6, rope_theta=5e6,
-            rope_scaling={"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True})
-VISION = dict(depth=1, hidden_size=16, intermediate_size=20, num_heads=2, out_hidden_size=256, deepstack_visual_indexes=[0],
-              num_position_embeddings=16)
 # Every third layer, as in the published models.
 LAYERS = (2, 5, 8)
 SCHEDULER = dict(num_train_timesteps=1000, shift=1.0, use_dynamic_shifting=True, base_shift=0.5, max_shift=1.15,
@@ -77,7 +74,9 @@ def components(folder, seed):
     """The parts of the pipeline, their configurations and rules written."""
     for name in ("transformer", "text_encoder", "vae", "scheduler", "tokenizer"):
         (folder / name).mkdir(exist_ok=True, parents=True)
-    config = Qwen3VLConfig(text_config=TEXT, vision_config=VISION, image_token_id=908, video_token_id=909,
+    # The second of these is added to a state that is taken.
+    vision = dict(VISION, depth=2, deepstack_visual_indexes=[0, 1])
+    config = Qwen3VLConfig(text_config=TEXT, vision_config=vision, image_token_id=908, video_token_id=909,
                            vision_start_token_id=903, vision_end_token_id=907, attn_implementation="eager")
     text_encoder = Qwen3VLModel(config)
     text_encoder.config.save_pretrained(folder / "text_encoder")
@@ -127,6 +126,21 @@ PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫
 
 
 given_call = given_calls(image_call, encode_frame, shifted_levels(6400), pack)
+redrawn_call = given_calls(edit_call, encode_frame, shifted_levels(6400), pack)
+
+
+def edit_calls(pipeline, seed, mask, size):
+    rng = generator(seed)
+    near, tall, small = picture(rng, 70, 100), picture(rng, 120, 61), picture(rng, 33, 47)
+    plain = dict(prompt="make it red", guidance_scale=0.0, num_inference_steps=2)
+    guided = dict(prompt="a cat", negative_prompt=PROMPT, guidance_scale=3.0, num_inference_steps=2)
+    return [
+        edit_call(pipeline, "edit", 21, pictures=[near], method="index", **plain, **size),
+        edit_call(pipeline, "edits", 22, pictures=[near, tall], method="index", **guided, **size),
+        edit_call(pipeline, "clean", 23, pictures=[tall, small], method="index_timestep_zero", **guided, height=24, width=40),
+        redrawn_call(pipeline, "redrawn", 24, picture(rng, 40, 56), 0.7, 3, mask, pictures=[tall], method="index",
+                     prompt="a cat", guidance_scale=0.0, **size),
+    ]
 
 
 def pipeline_calls(folder, seed):
@@ -155,7 +169,7 @@ def pipeline_calls(folder, seed):
     adapted = image_call(raw, "adapted", 12, prompt=PROMPT, guidance_scale=0.0, num_inference_steps=2, height=24, width=40,
                          args={"strength": 0.7})
     raw.unload_lora_weights()
-    return [*calls, adapted]
+    return [*calls, adapted, *edit_calls(raw, seed + 30, mask, size)]
 
 
 def build_pipeline(folder, seed):

@@ -20,14 +20,13 @@ from diffusers import (
 )
 from PIL import Image
 from transformers import BatchFeature, Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLVisionConfig
-from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
 
 import common
 from adapter_pairs import save_adapter
 from common import Call, generator, make_goldens, normal
 from given_images import encode_frame, given_calls, image_call, pack, shifted_levels
-from krea2 import TEXT, VISION
+from qwen3_vl import TEXT, VISION, picture_processor
 from qwen_image import picture, quiet, tokenizer, vae_overrides
 from seeded import seed_weights
 
@@ -90,12 +89,6 @@ class Processor:
         ids = self.tokenizer([whole], return_tensors="pt")
         types = (ids["input_ids"] == self.tokenizer.convert_tokens_to_ids("<|image_pad|>")).int()
         return BatchFeature({**ids, **seen, "mm_token_type_ids": types})
-
-
-def picture_processor():
-    """As preprocessor_config.json of Qwen3-VL has it."""
-    return Qwen2VLImageProcessorPil(patch_size=16, image_mean=[0.5] * 3, image_std=[0.5] * 3,
-                                    size={"shortest_edge": 65536, "longest_edge": 16777216})
 
 
 def components(folder, seed):

@@ -13,6 +13,8 @@ import { requireQwenChat } from "../../tokenizers/mod.ts";
 export const PATCH_SIDE = 2;
 /** Axes of a token's position: one that images do not use, row, column. */
 const AXES = 3;
+/** References of an edit: as many as AI-Toolkit trains with. */
+const MAX_REFERENCES = 3;
 const MAX_LAYERS = 1024;
 
 const layers = (count: number) => z.int().nonnegative().max(MAX_LAYERS).default(count);
@@ -92,9 +94,11 @@ export const KREA2_PARTS = partsTable({
   checkTokenizer: requireQwenChat,
 });
 
-type Krea2Parts = PartsOf<typeof KREA2_PARTS>;
+export type Krea2Parts = PartsOf<typeof KREA2_PARTS>;
 
-export function krea2Info({ vae, settings, scheduler }: Krea2Parts): FamilyInfo {
+/** Without a vision tower the text encoder sees no references. */
+export function krea2Info({ vae, settings, scheduler, textEncoder }: Krea2Parts): FamilyInfo {
+  const isSeeing = textEncoder.config.vision !== null;
   const scale = vae.config.scale_factor_spatial;
   const sampling = settings.is_distilled
     ? { numInferenceSteps: 8, guidanceScale: 0 }
@@ -107,7 +111,9 @@ export function krea2Info({ vae, settings, scheduler }: Krea2Parts): FamilyInfo 
     inpainting: { strength: 0.6 },
     sizeMultiple: scale * PATCH_SIDE,
     maxImages: 1,
+    ...(isSeeing && { maxReferences: MAX_REFERENCES, isShapedByReferences: true }),
     optionalSettings: [
+      ...isSeeing ? ["referenceMethod" as const] : [],
       "maxSequenceLength",
       ...SAMPLING_CHOICES,
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],

@@ -1,5 +1,5 @@
 /**
- * Images with Krea 2: from text, from an input image by strength, and with a mask.
+ * Images with Krea 2: from text, from an input image by strength, with a mask, and after reference images.
  * Source: diffusers `Krea2Pipeline`; images and masks as in `QwenImageImg2ImgPipeline` and `QwenImageInpaintPipeline`.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
@@ -15,15 +15,16 @@ import {
   noiseOf,
   StartImage,
   tokenCount,
+  type TokenGrid,
 } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { wanImageCodec, wanImages } from "../../pipeline/wan_image_coders.ts";
 import { rearrange } from "../../rearrange.ts";
 import { imageSchedule, imageSteps } from "../../schedulers/mod.ts";
-import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
-import { DESCRIBE_BEGINNING, DROPPED_TOKENS, PROMPT_END } from "../qwen_image/prompt.ts";
+import { DROPPED_TOKENS, PROMPT_END } from "../qwen_image/prompt.ts";
 import { KREA2_PARTS, krea2Info, PATCH_SIDE } from "./config.ts";
+import { beginningTokens, promptBeginning, referenceShapes, traceGiven } from "./given.ts";
 import { KREA2_FILES, ORIGINAL_KREA2 } from "./layouts.ts";
 import { krea2Context, krea2Transformer, timestepTable } from "./transformer.ts";
 
@@ -38,27 +39,32 @@ export const KREA2 = defineFamily({
 
   info: krea2Info,
 
-  prompts: (request) =>
-    guidedPrompts(request, request.guidanceScale > 0).map((text) => DESCRIBE_BEGINNING + text),
+  prompts(request, parts) {
+    const beginning = promptBeginning(request, parts);
+    return guidedPrompts(request, request.guidanceScale > 0).map((text) => beginning + text);
+  },
   promptEnd: PROMPT_END,
-  templateTokens: () => DROPPED_TOKENS.describe,
+  templateTokens: beginningTokens,
 
-  shapeOf(request, _, { lengths }, { sizeMultiple }) {
+  shapeOf(request, parts, { lengths }, { sizeMultiple }) {
     const grid = gridOf(request, sizeMultiple);
     const startsFromImage = request.task === "TI2I";
+    const references = referenceShapes(request, parts, sizeMultiple);
     const shape = {
       grid,
+      references,
       startsFromImage,
       /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths,
       ...imageSteps(request, startsFromImage),
     };
-    return { shape, latents: [latentSize(grid, PATCH_SIDE)] };
+    const latents = [grid, ...references.grids].map((each) => latentSize(each, PATCH_SIDE));
+    return { shape, latents };
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, tokenizer, vae, settings } = parts;
-    const { grid, textTokens, tileSide } = shape;
+    const { transformer, vae, settings } = parts;
+    const { grid, references, textTokens, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = imageSchedule(parts.scheduler, tokenCount(grid), shape.steps, {
       ...shape,
@@ -68,23 +74,25 @@ export const KREA2 = defineFamily({
     const latents = [1, vae.config.z_dim, size.height, size.width];
     const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
     const toPatches = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (c i j)", patches);
-    const imagePatches = (x: Tensor) =>
-      rearrange(scaleLatents(vae, x), "1 (y i) (x j) c -> 1 (y x) (c i j)", patches);
+    const imagePatches = (x: Tensor, { rows }: Pick<TokenGrid, "rows"> = grid) =>
+      rearrange(scaleLatents(vae, x), "1 (y i) (x j) c -> 1 (y x) (c i j)", {
+        ...patches,
+        y: rows,
+      });
     const images = wanImages(
       parts,
       size,
       (x) => rearrange(x, "1 (y x) (c i j) -> (y i) (x j) c", patches),
     );
 
-    // 1. Encode: the input image; the prompts, by the text encoder and the transformer's own text blocks.
+    // 1. Encode: the input image, the references; the prompts, by the text encoder and the transformer's own text blocks.
     const encoder = shape.startsFromImage
       ? new ImageEncoder(session, wanImageCodec(vae), [size])
       : undefined;
-    const start = new StartImage(encoder?.moments[0], latents, imagePatches);
-    const layers = settings.text_encoder_select_layers;
-    const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, layers);
+    const start = new StartImage(encoder?.moments[0], latents, (x) => imagePatches(x));
+    const given = traceGiven(session, parts, { ...references, tileSide }, imagePatches);
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];
-    const text = new PromptEncoder(session, qwen3, { prompts, rows }, {
+    const text = new PromptEncoder(session, given.textEncoder, { prompts, rows }, {
       trace: ({ states }, graph) =>
         textTokens.map((end, i) => {
           const own = ofPrompt(states, i, [DROPPED_TOKENS.describe, end]);
@@ -98,7 +106,10 @@ export const KREA2 = defineFamily({
       "begin",
       { noise: f32(...latents), ...start.inputs },
       ({ noise, ...image }, graph) => {
-        const times = Array.from(timesteps, roundedTimestep);
+        const times = [
+          ...Array.from(timesteps, roundedTimestep),
+          ...references.areClean ? [0] : [],
+        ];
         const embedded = timestepConstant(graph, times, config.timestep_embed_dim);
         return {
           ...beginSample(toPatches(noise), start.trace(image), {
@@ -118,9 +129,15 @@ export const KREA2 = defineFamily({
       sample,
       kept,
       noise: { shape: latents, arrange: toPatches },
-      passes: text.context.map((context) => ({ context, times })),
+      passes: text.context.map((context) => ({ context, times, references: given.references })),
       predict: (inputs, graph) =>
-        krea2Transformer(graph, config, weights, { ...inputs, grid, ranks: session.ranks }),
+        krea2Transformer(graph, config, weights, {
+          ...inputs,
+          grid,
+          referenceGrids: references.grids,
+          areReferencesClean: references.areClean,
+          ranks: session.ranks,
+        }),
       preview: images.preview,
     });
 
@@ -131,7 +148,7 @@ export const KREA2 = defineFamily({
       const draw = noiseOf(work.request, latents);
       const drawn = start.draw(draw);
       await encoder?.run(work);
-      await text.run(work);
+      await text.run(work, await given.run(work));
       await work.run([begin.call(drawn)]);
       await denoiser.run(work, krea2Guidance(work.request.guidanceScale, prompts), draw, drawn);
       await result.run(work);

@@ -36,12 +36,33 @@ interface Krea2Inputs {
   /** Latents as patches, [1, tokens, in_channels]. */
   readonly sample: Tensor;
   readonly grid: TokenGrid;
+  /** Latents of reference images as patches, one after the other, [1, their tokens, in_channels]; nothing without any. */
+  readonly references?: Tensor | undefined;
+  /** How these lie, where there are any. */
+  readonly referenceGrids?: readonly PlacedGrid[];
+  /** Whether they are seen as at timestep 0, which is the last row of `times` then. */
+  readonly areReferencesClean?: boolean;
   /** All timesteps from {@linkcode timestepTable}. */
   readonly times: Tensor;
   /** The row of `times`, u32 [1]. */
   readonly step: Tensor;
   readonly ranks?: Ranks;
 }
+
+/** A grid whose first token lies at a place of the sample's. */
+export interface PlacedGrid extends TokenGrid {
+  readonly top: number;
+  readonly left: number;
+}
+
+/** What the blocks of an image have beside their input: vectors for each stream of tokens, and positions for all. */
+interface InImage {
+  readonly shared: readonly Tensor[];
+  readonly rotary: Rotation;
+  readonly split: TokenSplit;
+}
+
+type Residual = NonNullable<Parameters<typeof linearLayer>[4]>;
 
 interface BlockSizes {
   readonly heads: number;
@@ -68,7 +89,10 @@ export function krea2Context(
   const fusion = weights.scope("text_fusion");
   const blocks = (stack: string, count: number, x: Tensor) => {
     for (let i = 0; i < count; i++) {
-      x = graph.scope(`${stack}.${i}`, () => krea2Block(fusion.scope(stack).scope(i), x, sizes));
+      [x] = graph.scope(
+        `${stack}.${i}`,
+        () => krea2Block(fusion.scope(stack).scope(i), [x], sizes),
+      ) as [Tensor];
     }
     return x;
   };
@@ -102,21 +126,28 @@ export function krea2Transformer(
   graph: Graph,
   config: Krea2TransformerConfig,
   weights: WeightScope,
-  { context, sample, grid, times, step, ranks = ALONE }: Krea2Inputs,
+  inputs: Krea2Inputs,
 ): Tensor {
+  const { context, sample, grid, references, referenceGrids = [], times, step } = inputs;
+  const { areReferencesClean = false, ranks = ALONE } = inputs;
   const { num_layers, norm_eps: eps } = config;
   const dim = hiddenSize(config);
   const [textTokens, tokens] = [context.dim(1), tokenCount(grid)];
-  const split = new TokenSplit(ranks.sequence, [textTokens, tokens]);
+  const given = references ? [sample, references] : [sample];
+  const split = new TokenSplit(ranks.sequence, [textTokens, ...given.map((x) => x.dim(1))]);
   const text = Array.from({ length: textTokens }, () => [0, 0, 0]);
-  const image = Array.from(
-    { length: tokens },
-    (_, i) => [0, Math.floor(i / grid.columns), i % grid.columns],
-  );
-  const places = [...split.ownOf(text), ...split.ownOf(image)];
+  const places = [
+    text,
+    imagePlaces({ ...grid, top: 0, left: 0 }, 0),
+    ...references ? [referenceGrids.flatMap((grid, i) => imagePlaces(grid, i + 1))] : [],
+  ].flatMap((tokens) => split.ownOf(tokens));
   const rotary = rotaryConstants(graph, "rope", places, config.axes_dims_rope, config.rope_theta);
-  const time = gather(times, step).reshape(BLOCK_MODULATION.length + 1, 1, dim);
-  const shared = slice(time, 0, 0, BLOCK_MODULATION.length);
+  const vectorsAt = (row: Tensor) => row.reshape(BLOCK_MODULATION.length + 1, 1, dim);
+  const time = vectorsAt(gather(times, step));
+  const clean = vectorsAt(slice(times, 0, times.dim(0) - 1));
+  const hasOwnTime = references !== undefined && areReferencesClean;
+  const shared = (hasOwnTime ? [time, clean] : [time])
+    .map((vectors) => slice(vectors, 0, 0, BLOCK_MODULATION.length));
   const sizes = {
     heads: config.num_attention_heads,
     keyHeads: config.num_key_value_heads,
@@ -124,17 +155,23 @@ export function krea2Transformer(
     eps,
   };
   const layers = new LayerSplit(ranks.layers, new Array<number>(num_layers).fill(1));
-  let x = concat([split.own(context), linearLayer(weights, "img_in", split.own(sample), dim)], 1);
+  const [image, ...others] = given.map((x) => linearLayer(weights, "img_in", split.own(x), dim));
+  const main = [split.own(context), image!];
+  let streams = hasOwnTime ? [concat(main, 1), ...others] : [concat([...main, ...others], 1)];
   for (let layer = 0; layer < num_layers; layer++) {
-    x = layers.run(layer, x, (x) =>
-      graph.scope(`transformer_blocks.${layer}`, () => {
-        const block = weights.scope("transformer_blocks").scope(layer);
-        return krea2Block(block, x, sizes, { shared, rotary, split });
-      }));
+    streams = layers.run(
+      layer,
+      streams,
+      (streams) =>
+        graph.scope(`transformer_blocks.${layer}`, () => {
+          const block = weights.scope("transformer_blocks").scope(layer);
+          return krea2Block(block, streams, sizes, { shared, rotary, split });
+        }),
+    );
   }
   const last = weights.scope("final_layer");
   const result = split.gatherFirst(
-    x,
+    streams[0]!,
     { offset: split.ownCount(textTokens), count: tokens, tokens },
     (x) => {
       const temb = slice(time, 0, BLOCK_MODULATION.length);
@@ -146,34 +183,61 @@ export function krea2Transformer(
   return layers.share(result);
 }
 
+/** The result, image 0, and images that it is made after: each by itself along the first axis. */
+function imagePlaces({ rows, columns, top, left }: PlacedGrid, image: number): number[][] {
+  return Array.from(
+    { length: rows * columns },
+    (_, i) => [image, top + Math.floor(i / columns), left + i % columns],
+  );
+}
+
 /** x + gate · attention(norm(x)), then the same with the feed-forward; blocks of text have no gates and no positions. */
 function krea2Block(
   weights: WeightScope,
-  x: Tensor,
+  streams: readonly Tensor[],
   sizes: BlockSizes,
-  inImage?: { readonly shared: Tensor; readonly rotary: Rotation; readonly split: TokenSplit },
-): Tensor {
+  inImage?: InImage,
+): Tensor[] {
   const { hidden, eps } = sizes;
-  const dim = x.dim(-1);
-  const vectors = inImage && vectorsOf(weights, inImage.shared, BLOCK_MODULATION);
-  const gated = (gate: Tensor | undefined, residual: Tensor) => ({
-    residual,
-    ...(gate && { gate }),
-  });
-  const h = norm(weights, "norm1", x, eps, {
-    scale: vectors?.scale_msa,
-    shift: vectors?.shift_msa,
-  });
+  const dim = streams[0]!.dim(-1);
+  const vectors = streams.map((_, i) =>
+    inImage && vectorsOf(weights, inImage.shared[i]!, BLOCK_MODULATION)
+  );
+  const normed = (name: string, streams: readonly Tensor[], part: "msa" | "mlp") =>
+    concat(
+      streams.map((x, i) =>
+        norm(weights, name, x, eps, {
+          scale: vectors[i]?.[`scale_${part}`],
+          shift: vectors[i]?.[`shift_${part}`],
+        })
+      ),
+      1,
+    );
+  const added = (
+    layer: (x: Tensor, options: Residual) => Tensor,
+    all: Tensor,
+    streams: readonly Tensor[],
+    part: "msa" | "mlp",
+  ) => {
+    let first = 0;
+    return streams.map((residual, i) => {
+      const gate = vectors[i]?.[`gate_${part}`];
+      const own = slice(all, 1, first, first += residual.dim(1));
+      return layer(own, { residual, ...(gate && { gate }) });
+    });
+  };
   const attn = weights.scope("attn");
-  const attended = krea2Attention(attn, h, sizes, inImage);
-  const y = linearLayer(attn, "to_out.0", attended, dim, gated(vectors?.gate_msa, x));
-  const h2 = norm(weights, "norm2", y, eps, {
-    scale: vectors?.scale_mlp,
-    shift: vectors?.shift_mlp,
-  });
+  const attended = krea2Attention(attn, normed("norm1", streams, "msa"), sizes, inImage);
+  const y = added(
+    (x, options) => linearLayer(attn, "to_out.0", x, dim, options),
+    ...[attended, streams, "msa"] as const,
+  );
   const ff = weights.scope("ff");
-  const activated = gluLayer(ff, ["gate", "up"], h2, hidden, "silu");
-  return linearLayer(ff, "down", activated, dim, gated(vectors?.gate_mlp, y));
+  const activated = gluLayer(ff, ["gate", "up"], normed("norm2", y, "mlp"), hidden, "silu");
+  return added(
+    (x, options) => linearLayer(ff, "down", x, dim, options),
+    ...[activated, y, "mlp"] as const,
+  );
 }
 
 /** Several queries attend with a key; what comes out is gated by the input. */

@@ -25,7 +25,6 @@ import { seeingQwenEncoder } from "../../text_encoders/seeing_qwen.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
 import { digestOf } from "../qwen_image/edit.ts";
 import { traceVision } from "../qwen_image/given.ts";
-import { IMAGE_TOKEN } from "../qwen_image/prompt.ts";
 import { EDIT_CLASS, type LongCatImageParts, SIDE_MULTIPLE } from "./config.ts";
 
 interface EditShape {
@@ -96,19 +95,12 @@ export function traceEdit(
     ({ moments }) => packLatents(scaleLatents(vae.config, posteriorMode(moments))),
   );
   const vision = traceVision(session, { textEncoder }, [seen]);
-  const [imageToken, ...more] = tokenizer.encode(IMAGE_TOKEN);
-  if (imageToken === undefined || more.length > 0) {
-    throw new SyntaxError(
-      `Cannot edit images: the tokenizer has no token "${IMAGE_TOKEN}"; fetch the tokenizer of the model again`,
-    );
-  }
   return {
     tokens: tokens.outputs,
-    encoder: seeingQwenEncoder(textEncoder, tokenizer.padId, {
+    encoder: seeingQwenEncoder(textEncoder, tokenizer, {
       axes: qwen25Axes(textEncoder.config),
       states: vision.states,
       grids: [seen],
-      imageToken,
     }),
     async run(work) {
       const [image] = work.request.images!;

@@ -2,7 +2,8 @@
 import { cutOf } from "../../pipeline/cut_prompts.ts";
 import type { PromptTokens } from "../../pipeline/chunked_prompts.ts";
 import type { Tokenizer } from "../../tokenizers/mod.ts";
-import { beginning, IMAGE_TOKEN } from "../qwen_image/prompt.ts";
+import { IMAGE_TOKEN } from "../../text_encoders/seeing_qwen.ts";
+import { beginning } from "../qwen_image/prompt.ts";
 
 const SYSTEM = {
   describe:

@@ -34,13 +34,7 @@ import {
   visionGrid,
 } from "./edit.ts";
 import { patchesOf } from "./blocks.ts";
-import {
-  DROPPED_TOKENS,
-  editTemplateTokens,
-  IMAGE_TOKEN,
-  qwenEditPrompt,
-  qwenImagePrompt,
-} from "./prompt.ts";
+import { DROPPED_TOKENS, editTemplateTokens, qwenEditPrompt, qwenImagePrompt } from "./prompt.ts";
 
 export interface GivenShape {
   readonly start?: TokenGrid;
@@ -137,20 +131,13 @@ export function traceGiven(
     };
   }
   const vision = traceVision(session, parts, seen);
-  const [imageToken, ...more] = tokenizer.encode(IMAGE_TOKEN);
-  if (imageToken === undefined || more.length > 0) {
-    throw new SyntaxError(
-      `Cannot edit images: the tokenizer has no token "${IMAGE_TOKEN}"; fetch the tokenizer of the model again`,
-    );
-  }
   return {
     ...(start && { moments: encoder.moments[0]! }),
     references: tokens?.outputs,
-    textEncoder: seeingQwenEncoder(textEncoder, tokenizer.padId, {
+    textEncoder: seeingQwenEncoder(textEncoder, tokenizer, {
       axes: qwen25Axes(textEncoder.config),
       states: vision.states,
       grids: seen,
-      imageToken,
     }),
     run: async (work) => {
       const images = work.request.images!;

@@ -2,6 +2,7 @@
  * Prompts in a conversation that asks to describe an image, or to change images; the transformer sees the prompt alone.
  * Source: diffusers `QwenImagePipeline`, `QwenImageEditPipeline` and `QwenImageEditPlusPipeline`, `prompt_template_encode`.
  */
+import { IMAGE_TOKEN } from "../../text_encoders/seeing_qwen.ts";
 
 const SYSTEM = {
   describe: "Describe the image by detailing the color, shape, size, texture, quantity, text, " +
@@ -23,8 +24,6 @@ export const DROPPED_TOKENS = { describe: 34, edit: 64 };
 
 /** Most tokens of a prompt, those of the template before it aside. */
 export const MAX_PROMPT_TOKENS = 1024;
-
-export const IMAGE_TOKEN = "<|image_pad|>";
 
 /** More than a prompt has around the tokens of an image. */
 const TOKENS_AROUND_IMAGE = 12;

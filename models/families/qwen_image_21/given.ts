@@ -1,30 +1,23 @@
 /** References of a request: the text encoder sees them on white, the transformer as latents with alpha. */
-import { concat, type DeviceTensor, f32 } from "../../../runtime/mod.ts";
+import type { DeviceTensor } from "../../../runtime/mod.ts";
 import { onWhite } from "../../../media/image.ts";
 import { resize } from "../../../media/resize.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
-import {
-  qwen3PatchPixels,
-  qwen3Vision,
-  qwen3VisionLayout,
-} from "../../image_encoders/qwen3_vision.ts";
 import { PATCHES_PER_SIDE } from "../../image_encoders/qwen2_5_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import { gridOf, latentSize, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { withAlpha } from "../../pipeline/pixels.ts";
+import { traceShownImages } from "../../pipeline/shown_images.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { wanImageCodec } from "../../pipeline/wan_image_coders.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
-import { qwen3Axes } from "../../text_encoders/qwen3_vl.ts";
-import { seeingQwenEncoder } from "../../text_encoders/seeing_qwen.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
 import { copySize, digestOf } from "../qwen_image/edit.ts";
-import { IMAGE_TOKEN } from "../qwen_image/prompt.ts";
 import { type QwenImage21Parts, seesImages } from "./config.ts";
 
 interface Given {
@@ -63,8 +56,8 @@ export function traceGiven(
   tileSide: number,
 ): Given {
   const { textEncoder, tokenizer, vae } = parts;
-  const { num_hidden_layers, vision: config } = textEncoder.config;
-  if (grids.length === 0 || !config) {
+  const { num_hidden_layers, vision } = textEncoder.config;
+  if (grids.length === 0 || !vision) {
     const layers = [num_hidden_layers];
     return {
       references: [],
@@ -82,38 +75,10 @@ export function traceGiven(
         rearrange(scaleLatents(vae, posteriorMode(moments)), "1 y x c -> 1 (y x) c")
       ),
   );
-  const { patch_size: side } = config;
-  const root = textEncoder.weights.root;
-  const tower = root.scope(root.has("model.visual.pos_embed.weight") ? "model.visual" : "visual");
-  const inputs = Object.fromEntries(
-    grids.map((grid, i) => [`patches${i}`, f32(tokenCount(grid), side ** 2 * 3)] as const),
-  );
-  const vision = session.stage("encode", { name: "vision" }).program(
-    "vision",
-    inputs,
-    (given, graph) => {
-      const seen = grids.map((grid, i) =>
-        graph.scope(
-          `image ${i}`,
-          () => qwen3Vision(graph, config, tower, given[`patches${i}`]!, grid),
-        )
-      );
-      // Of all images together: what is shown at first, then what the first layers get.
-      return seen[0]!.map((_, k) => concat(seen.map((states) => states[k]!), 0));
-    },
-  );
-  session.encodeSteps++;
-  const [imageToken] = tokenizer.encode(IMAGE_TOKEN);
-  const [states, ...deepstack] = vision.outputs;
+  const shown = traceShownImages(session, parts, grids, { isRaw: true });
   return {
     references: tokens.outputs,
-    textEncoder: seeingQwenEncoder(textEncoder, tokenizer.padId, {
-      axes: qwen3Axes(textEncoder.config),
-      states: states!,
-      deepstack,
-      grids,
-      imageToken: imageToken!,
-    }, { isRaw: true }),
+    textEncoder: shown.encoder,
     async run(work) {
       const copies = referencesOf(work.request, parts).map((image) => {
         const { width, height } = copyOf(image, parts);
@@ -122,15 +87,11 @@ export function traceGiven(
         return resize(rgba, width, height);
       });
       await encoder.run(work, copies);
-      const patches = copies.map(({ width, height, data }, i) => {
-        const image = { width, height, data: onWhite(data) };
-        const positions = qwen3VisionLayout(grids[i]!);
-        return [`patches${i}`, qwen3PatchPixels(image, positions, side)] as const;
-      });
       await work.run([tokens.call({})]);
-      await work.run([vision.call(Object.fromEntries(patches))], {
-        finished: () => work.encodeDone(),
-      });
+      await shown.run(
+        work,
+        copies.map(({ width, height, data }) => ({ width, height, data: onWhite(data) })),
+      );
       return await digestOf(work.request);
     },
   };

@@ -3,7 +3,8 @@
  * message. Source: diffusers `QwenImage21Pipeline`.
  */
 import type { Tokenizer } from "../../tokenizers/mod.ts";
-import { beginning, IMAGE_TOKEN, systemMessage } from "../qwen_image/prompt.ts";
+import { IMAGE_TOKEN } from "../../text_encoders/seeing_qwen.ts";
+import { beginning, systemMessage } from "../qwen_image/prompt.ts";
 
 const SYSTEM = "Comprehend and analyze the provided prompt.";
 
