@@ -204,6 +204,18 @@ const SDXL = {
   textEncoderBytes: 1.64e9,
   vae: "SDXL's",
 };
+const KOLORS = {
+  ...IMAGES,
+  family: "Kolors",
+  goodFor: "portraits and photos, from prompts in Chinese, too",
+  licence: "own, by registration",
+  parameters: 2.58e9,
+  textEncoder: "ChatGLM3-6B",
+  textEncoderBytes: 11.4e9,
+  // With a layer for words.
+  unreadBytes: 1.1e9,
+  vae: "SDXL's",
+} as const;
 export const SD3 = {
   ...IMAGES,
   family: "SD 3",
@@ -356,6 +368,7 @@ const KINDS: Readonly<
     goodFor: "pictures of 512x512 in one step",
     licence: "Stability non-commercial",
   },
+  "Kolors": KOLORS,
   "SD 3 Medium": { ...SD3, parameters: 2.09e9 },
   "SD 3.5 Medium": { ...SD3, goodFor: "varied pictures on small cards", parameters: 2.47e9 },
   "SD 3.5 Large": { ...SD3, parameters: 8.15e9 },
@@ -481,6 +494,7 @@ sdxl-refiner                   | Stable Diffusion XL refiner | SDXL refiner     
 sdxl-turbo                     | SDXL-Turbo                  | SDXL-Turbo         | stabilityai/sdxl-turbo
 animagine-xl-4.0               | Animagine XL 4.0            | SDXL               | cagliostrolab/animagine-xl-4.0
 juggernaut-xl-v9               | Juggernaut XL v9            | SDXL Open RAIL-M   | RunDiffusion/Juggernaut-XL-v9
+kolors                         | Kolors                      | Kolors             | Kwai-Kolors/Kolors-diffusers
 sd-3.5-large                   | Stable Diffusion 3.5 Large  | SD 3.5 Large       | stabilityai/stable-diffusion-3.5-large          | city96/stable-diffusion-3.5-large-gguf | q8_0 q4_0
 sd-3.5-large-turbo             | Stable Diffusion 3.5 Large Turbo | SD 3.5 Large       | stabilityai/stable-diffusion-3.5-large-turbo    | city96/stable-diffusion-3.5-large-turbo-gguf | q8_0 q4_0
 sd-3.5-medium                  | Stable Diffusion 3.5 Medium | SD 3.5 Medium      | stabilityai/stable-diffusion-3.5-medium         | city96/stable-diffusion-3.5-medium-gguf | q8_0 q4_0

@@ -103,6 +103,7 @@ const FAMILIES: readonly (readonly [prefix: string, load: () => Promise<unknown>
     "StableDiffusionXL",
     async () => (await import("./families/stable_diffusion/pipeline.ts")).STABLE_DIFFUSION_XL,
   ],
+  ["Kolors", async () => (await import("./families/stable_diffusion/kolors.ts")).KOLORS],
   [
     "StableDiffusion3",
     async () => (await import("./families/stable_diffusion_3/pipeline.ts")).STABLE_DIFFUSION_3,

@@ -34,6 +34,12 @@ type ModelFile =
   & { readonly pieces: string[]; readonly scores: number[]; readonly types: number[] }
   & { modelType: number };
 
+/**
+ * ChatGLM's tokens behind its vocabulary are numbered on from it, and two of them begin every text: [gMASK] and sop. It fills
+ * texts up with its unknown piece. Source: diffusers `ChatGLMTokenizer`.
+ */
+const CHATGLM = { className: "ChatGLMTokenizer", beginning: [1, 3] };
+
 /** A tokenizer with an end token. Tokens of the configuration are found first; SentencePiece takes them for plain text. */
 export function readSentencePieceModel(
   bytes: Uint8Array,
@@ -85,7 +91,8 @@ export function bytePairTokenizer(
   const named = (said: string | undefined, ...usual: string[]) =>
     said ?? usual.find((name) => controls.has(name));
   const eos = named(special.eos, "<eos>", "</s>");
-  const pad = named(special.pad, "<pad>") ?? eos;
+  const isChatGlm = special.className === CHATGLM.className;
+  const pad = isChatGlm ? pieces[unkId] : named(special.pad, "<pad>") ?? eos;
   const bos = named(special.bos, "<bos>", "<s>");
   const bosId = bos === undefined ? undefined : pieces.indexOf(bos);
   const tokens = special.addedTokens ?? [];
@@ -97,7 +104,11 @@ export function bytePairTokenizer(
       encode: (text) => encodeAround(text, symbols, (part) => encoding.encode(part)),
       bytesOf: (piece) => encoding.bytesOf(piece),
     },
-    template: bosId === undefined || bosId < 0 ? ["text"] : [[bosId], "text"],
+    template: isChatGlm
+      ? [CHATGLM.beginning.map((place) => pieces.length + place), "text"]
+      : bosId === undefined || bosId < 0
+      ? ["text"]
+      : [[bosId], "text"],
     // What frames a text is no part of it.
     pieces: pieces.map((piece, id) => types[id] === PieceType.control ? "" : piece)
       .with(unkId, " \u2047 "),

@@ -72,7 +72,7 @@ const ID_SETTINGS = [...SIZE_SETTINGS, ...TARGET_SETTINGS, ...SCORE_SETTINGS] as
 const [SCORE, NEGATIVE_SCORE] = [6, 2.5];
 
 /** What single files do not say of SDXL's autoencoder. Source: its vae/config.json. */
-const SDXL_VAE = { scaling_factor: 0.13025, force_upcast: true };
+export const SDXL_VAE = { scaling_factor: 0.13025, force_upcast: true };
 
 const TRAIN_TIMESTEPS = 1000;
 
@@ -295,9 +295,12 @@ function tokenSide({ modules }: LlliteConfig): number {
 
 export type SdParts = PartsOf<typeof SD_PARTS>;
 
+/** All but what reads the prompts. */
+export type UnetParts = Omit<SdParts, "textEncoder" | "textEncoder2">;
+
 /** Models that were distilled to few steps: by the embedded guidance, and by the spacing that only they and v models have. */
 function sampling(
-  { transformer, vae, settings, schedulerFile: { config } }: SdParts,
+  { transformer, vae, settings, schedulerFile: { config } }: UnetParts,
   isXl: boolean,
 ): { readonly numInferenceSteps: number; readonly guidanceScale: number } {
   if (transformer.config.time_cond_proj_dim) return { numInferenceSteps: 4, guidanceScale: 8.5 };
@@ -312,14 +315,14 @@ function sampling(
     : { numInferenceSteps: 50, guidanceScale: isXl ? 5 : 7.5 };
 }
 
-export function sdInfo(parts: SdParts): FamilyInfo {
-  const { className, transformer, vae, settings, refiner } = parts;
+export function sdInfo(parts: UnetParts): FamilyInfo {
+  const { transformer, vae, settings, refiner } = parts;
   const nets = controlNets(parts);
   const known = controlNetInfos(nets, unionModes);
   const { imageEncoder } = parts;
   const adapters = ipAdapters(parts);
   const isRefiner = settings.requires_aesthetics_score;
-  const isXl = SDXL_PIPELINES.includes(className);
+  const isXl = transformer.config.addition_embed_type !== null;
   const sight = sightOf(transformer.config);
   const isInpainting = sight === "mask";
   const isEditing = sight === "image";

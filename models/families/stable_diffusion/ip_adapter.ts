@@ -28,7 +28,7 @@ import { type ImageGroup, imageGroups } from "../../pipeline/references.ts";
 import type { InputImage } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TextState } from "./conditioning.ts";
-import type { SdParts } from "./config.ts";
+import type { UnetParts } from "./config.ts";
 import {
   countedModules,
   type IpAdapterConfig,
@@ -145,7 +145,7 @@ export type SeenGroup = Pick<ImageGroup, "adapter" | "images" | "isMasked" | "mo
 
 export function traceIpAdapters(
   session: Session,
-  parts: SdParts,
+  parts: UnetParts,
   { groups, isGuided, steps, size }: SeeingShape,
 ): TracedIpAdapters {
   const { transformer, imageEncoder } = parts;

@@ -9,6 +9,7 @@ import {
   OPEN_CLIP_G_FORMAT,
   OPEN_CLIP_H_FORMAT,
 } from "../../text_encoders/clip_formats.ts";
+import { CHATGLM3_FORMAT } from "../../text_encoders/chatglm3.ts";
 import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision.ts";
 import { ADAPTER, CONTROLNET } from "./control_layout.ts";
 import { sightOf } from "./config.ts";
@@ -55,7 +56,24 @@ function distilledDefaults(
     : { scheduler: { timestep_spacing }, settings: { distilled_steps: Number(steps) } };
 }
 
+/** Source: scheduler/scheduler_config.json of Kwai-Kolors/Kolors-diffusers. */
+const KOLORS_NOISE = {
+  _class_name: "EulerDiscreteScheduler",
+  ...BETAS,
+  beta_end: 0.014,
+  num_train_timesteps: 1100,
+  timestep_spacing: "leading",
+};
+
 function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
+  if (unet["encoder_hid_dim_type"] === "text_proj") {
+    return {
+      className: "KolorsPipeline",
+      settings: {},
+      scheduler: KOLORS_NOISE,
+      repositories: ["Kwai-Kolors/Kolors-diffusers"],
+    };
+  }
   const sight = sightOf(unet as Pick<UnetConfig, "in_channels" | "out_channels">);
   if (unet["addition_embed_type"] === "text_time") {
     const distilled = distilledDefaults(path);
@@ -123,6 +141,7 @@ export const SD_FILES: FamilyFiles = {
     OPEN_CLIP_H_FORMAT,
     OPEN_CLIP_G_FORMAT,
     SD_VAE_FORMAT,
+    CHATGLM3_FORMAT,
   ],
   defaults,
 };
@@ -139,6 +158,11 @@ const TEXT_ENCODERS = {
 export const SD_LORA = {
   transformer: { family: "SD 1 or SD 2", layouts: [LDM_UNET] },
   ...TEXT_ENCODERS,
+};
+
+export const KOLORS_LORA = {
+  transformer: { family: "Kolors", layouts: [LDM_UNET] },
+  textEncoder: "ChatGLM3",
 };
 
 export const SDXL_LORA = {

@@ -409,6 +409,26 @@ Deno.test("all tensors of a file of SDXL's refiner are known and used, and its c
   assert.equal(settings["requires_aesthetics_score"], true);
 });
 
+Deno.test("all tensors of Kolors' UNet are known and used, under the original names and those of diffusers", () => {
+  const projection = layer("encoder_hid_proj", 2048, 4096);
+  const original = read({ ...ldmUnet({ ...SDXL, added: 4096 + 6 * 256 }), ...projection })
+    .get("UNet2DConditionModel")!;
+  const names = [...original.tensors.names];
+  const converted = read(
+    Object.fromEntries(names.map((name) => [name, original.tensors.find(name)!.shape])),
+  ).get("UNet2DConditionModel")!;
+  for (const { config, tensors } of [original, converted]) {
+    // The pipeline reads these.
+    assert.deepEqual(unusedOf(config, tensors).toSorted(), Object.keys(projection).toSorted());
+    assert.deepEqual([config["encoder_hid_dim_type"], config["encoder_hid_dim"]], [
+      "text_proj",
+      4096,
+    ]);
+    const { className, scheduler } = SD_FILES.defaults(config, "model.safetensors");
+    assert.deepEqual([className, scheduler["beta_end"]], ["KolorsPipeline", 0.014]);
+  }
+});
+
 Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () => {
   const second = read(ldmUnet({ ...SD1, context: 1024, isLinear: true }))
     .get("UNet2DConditionModel")!;

@@ -14,8 +14,6 @@ const REFUSED = {
   dual_cross_attention: "two texts beside each other",
   num_class_embeds: "classes",
   class_embed_type: "classes",
-  encoder_hid_dim_type: "projections of the text",
-  encoder_hid_dim: "projections of the text",
   cross_attention_norm: "norms of the text",
   time_embedding_dim: "embeddings of the timestep of another width",
   time_embedding_act_fn: "activations of the timestep's embedding",
@@ -65,6 +63,13 @@ export const UNET_FIELDS = z.object({
   num_attention_heads: z.null("heads belong into attention_head_dim, as in the reference")
     .nullish(),
   use_linear_projection: z.boolean().default(false),
+  /** Whether the text is brought to `cross_attention_dim` by the UNet itself, as in Kolors. */
+  encoder_hid_dim_type: z.literal(
+    "text_proj",
+    "UNets with images beside the text are not supported",
+  )
+    .nullable().default(null),
+  encoder_hid_dim: z.int().positive().nullish(),
   addition_embed_type: z.literal(
     "text_time",
     "UNets with another additional embedding than that of SDXL are not supported",

@@ -44,6 +44,7 @@ export const LDM_DOWN: readonly LayoutEntry[] = [
     renamed(`time_embed.${2 * i - 2}`, `time_embedding.linear_${i}`),
     renamed(`label_emb.0.${2 * i - 2}`, `add_embedding.linear_${i}`),
   ]),
+  renamed("encoder_hid_proj", "encoder_hid_proj"),
   renamed("input_blocks.0.0", "conv_in"),
   ...renamedIn(RESIDUAL, "middle_block.0", "mid_block.resnets.0"),
   ...renamedIn(ATTENTION, "middle_block.1", "mid_block.attentions.0"),
@@ -137,6 +138,7 @@ export function downConfig(tensors: TensorSource): { config: JsonObject; depths:
   const mid = countModules(tensors, "mid_block.attentions.0.transformer_blocks.");
   const keys = [...tensors.names].find((name) => name.endsWith("attn2.to_k.weight"));
   const added = "add_embedding.linear_1.weight";
+  const projection = "encoder_hid_proj.weight";
   const textDim = keys !== undefined
     ? shapeOf(tensors, keys, 2)[1]!
     : has(added)
@@ -155,6 +157,10 @@ export function downConfig(tensors: TensorSource): { config: JsonObject; depths:
       ? "UNetMidBlock2D"
       : null,
     cross_attention_dim: textDim,
+    ...(has(projection) && {
+      encoder_hid_dim_type: "text_proj",
+      encoder_hid_dim: shapeOf(tensors, projection, 2)[1]!,
+    }),
     attention_head_dim: textDim === SD1_TEXT
       ? SD1_HEADS
       : channels.map((width) => Math.max(1, width / HEAD_DIM)),
