@@ -42,6 +42,7 @@ export const chinese: Words = {
   needsInput: "此模型需要一张图像或一个视频，请添加。",
   needsImage: "此模型需要一张输入图像，请添加。",
   howToBegin: "在下方输入，然后按 Ctrl 和 Enter。",
+  howToTouch: "在下方输入，然后点按{generate}。",
   exampleStar: "a yellow star on a blue background",
   exampleHeart: "a red heart",
   exampleCircle: "a green circle on a white background",

@@ -43,6 +43,7 @@ export const english = {
   needsInput: "This model needs an image or a video: add one.",
   needsImage: "This model needs an input image: add one.",
   howToBegin: "Write it below, then press Ctrl and Enter.",
+  howToTouch: "Write it below, then press {generate}.",
   exampleStar: "a yellow star on a blue background",
   exampleHeart: "a red heart",
   exampleCircle: "a green circle on a white background",

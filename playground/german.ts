@@ -43,6 +43,7 @@ export const german: Words = {
   needsInput: "Dieses Modell braucht ein Bild oder ein Video: füge eines hinzu.",
   needsImage: "Dieses Modell braucht ein Eingabebild: füge eines hinzu.",
   howToBegin: "Schreibe es unten hinein und drücke Strg und Enter.",
+  howToTouch: "Schreibe es unten hinein und tippe auf {generate}.",
   exampleStar: "a yellow star on a blue background",
   exampleHeart: "a red heart",
   exampleCircle: "a green circle on a white background",

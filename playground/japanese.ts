@@ -43,6 +43,7 @@ export const japanese: Words = {
   needsInput: "このモデルには画像か動画が必要です。追加してください。",
   needsImage: "このモデルには入力画像が必要です。追加してください。",
   howToBegin: "下に入力して、Ctrl と Enter を押してください。",
+  howToTouch: "下に入力して、{generate}を押してください。",
   exampleStar: "a yellow star on a blue background",
   exampleHeart: "a red heart",
   exampleCircle: "a green circle on a white background",

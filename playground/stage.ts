@@ -61,7 +61,14 @@ function Welcome({ model }: { model: Model | undefined }): VNode {
     "div",
     { class: "welcome" },
     h("p", { class: "lead" }, t("whatToSee")),
-    h("p", { class: "muted" }, t("howToBegin")),
+    h(
+      "p",
+      { class: "muted" },
+      // Touch screens may have no keys.
+      matchMedia("(pointer: coarse)").matches
+        ? t("howToTouch", { generate: t("generate") })
+        : t("howToBegin"),
+    ),
     isToy
       ? h(
         "div",

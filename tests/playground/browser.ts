@@ -21,6 +21,8 @@ export interface OpenOptions {
   draft?: Record<string, unknown>;
   scheme?: "light" | "dark";
   locale?: string;
+  /** Whether it is a touch screen. */
+  hasTouch?: boolean;
 }
 
 /** Images that take a second. */
@@ -48,12 +50,14 @@ export async function openBrowser(): Promise<TestBrowser> {
   const open = async (url: string, options: OpenOptions = {}) => {
     const { width = 1280, height = 800, draft = QUICK_DRAFT, scheme = "light", locale = "en-US" } =
       options;
+    const { hasTouch = false } = options;
     // Without motion the browser leaves the processor to the model.
     const context = await browser.newContext({
       viewport: { width, height },
       colorScheme: scheme,
       locale,
       reducedMotion: "reduce",
+      ...{ hasTouch, isMobile: hasTouch },
     });
     contexts.push(context);
     await context.addInitScript((text) => {

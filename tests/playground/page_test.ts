@@ -472,7 +472,8 @@ browserTest(
         ...(others && { others }),
       });
       await using server = listen(service);
-      const page = await browser.open(server.url, { width: 390 });
+      const page = await browser.open(server.url, { width: 390, hasTouch: true });
+      await page.getByText("Write it below, then press Generate.").waitFor();
       await page.locator(".top .model").getByText(name).first().waitFor({ state: "attached" });
       for (const language of ["en", "de", "zh-Hans", "ja"]) {
         await page.locator(".language").selectOption(language);
