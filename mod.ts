@@ -24,6 +24,7 @@ import type { PlanModelOptions } from "./library/options.ts";
 export type { ModelParts, OffloadableComponent, ParallelOptions } from "./engine/options.ts";
 export type { HandoverEstimate, ModelPlan } from "./engine/reports.ts";
 export type {
+  AudioFormat,
   ControlBalance,
   ControlNetInfo,
   ControlType,

@@ -4,7 +4,7 @@
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** Files that make a form of the request they come with; others go into JSON where there are none of these. */
-const FORM_FIELDS = ["image", "mask", "video", "input_reference", "last_image"];
+const FORM_FIELDS = ["image", "mask", "video", "audio", "input_reference", "last_image"];
 
 interface HttpRequest {
   readonly path: string;

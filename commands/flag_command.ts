@@ -11,7 +11,7 @@ import {
 import { UsageError } from "./failure.ts";
 import { flagName } from "./field_flags.ts";
 
-const INPUTS = ["prompt", "negative-prompt", "mask", "video", "from"];
+const INPUTS = ["prompt", "negative-prompt", "mask", "video", "audio", "from"];
 
 /** Flags of the reference and of peers that are called otherwise here. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
@@ -82,7 +82,11 @@ export function givenOf<Table extends Flags>(
   const values = Object.entries(table).flatMap(([name, flag]) => {
     const attribute = optionOf(name, flag).attributeName();
     const source = command.getOptionValueSource(attribute) ?? "default";
-    return source === "default" ? [] : [[name, command.getOptionValue(attribute)]];
+    if (source === "default") return [];
+    const value = command.getOptionValue(attribute);
+    // `--x` and `--no-x` of two rows have one value.
+    const isOff = value === false;
+    return flag.kind === "value" && isOff || flag.kind === "off" && !isOff ? [] : [[name, value]];
   });
   return Object.fromEntries(values);
 }

@@ -229,7 +229,10 @@ export const ASK_FLAGS = {
     },
   ),
   video: flag("file", "input video: to change, to follow, to be controlled by, or to continue"),
-  audio: off("make a video without sound, of the model or of the input video"),
+  audio: flag("file", "sound that a video follows and has: WAV, MP3, FLAC, or of a video (LTX-2)"),
+  enableAudio: off("make a video without sound, of the model or of the input", {
+    flag: "--no-audio",
+  }),
   output: flag(
     "file",
     "file to write: .png, .jpg, .webp, .mp4 for a video, or .wav for its sound alone; - writes a PNG to standard output (default: named for the prompt)",
@@ -275,7 +278,7 @@ export const RUN_GROUPS = {
   ],
   "Inputs": [
     ...["from", "taskType", "mask", "reference", "referenceMask", "control", "video", "audio"],
-    "fit",
+    ...["enableAudio", "fit"],
   ],
   "Settings": Object.keys(FIELD_FLAGS),
   "Results": [

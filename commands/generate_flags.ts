@@ -13,6 +13,7 @@ import {
   checkPrompt,
   checkVideoPath,
   NO_LIMITS,
+  openSound,
   openVideo,
   outputOf,
   parseSize,
@@ -39,12 +40,13 @@ export interface Masks {
 
 const VIDEO_FLAGS = [
   "video",
+  "audio",
+  "enableAudio",
   "numFrames",
   "seconds",
   "fps",
   "x264Preset",
   "fragmented",
-  "audio",
   "enableFrameInterpolation",
 ] as const;
 
@@ -54,7 +56,9 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
     const task = flags.taskType === undefined ? undefined : readTask(flags.taskType);
     const videoFlag = VIDEO_FLAGS.find((name) =>
       // `--no-audio` makes it false.
-      name === "audio" ? flags.audio === false : flags[name] !== undefined && flags[name] !== false
+      name === "enableAudio"
+        ? flags.enableAudio === false
+        : flags[name] !== undefined && flags[name] !== false
     );
     const media = flags.output !== undefined
       ? mediaOfPath(flags.output)
@@ -134,6 +138,7 @@ export async function readOptions(
   const images = await Promise.all((flags.image ?? []).map(readPixels));
   const references = await Promise.all((flags.reference ?? []).map(readImageSource));
   if (flags.video !== undefined) await openVideo(flags.video);
+  if (flags.audio !== undefined) await openSound(flags.audio);
   const control = await Promise.all((flags.control ?? []).map(readImageSource));
   const shown = await Promise.all((flags.referenceMask ?? []).map(readImageSource));
   const masks = flags.mask === undefined ? {} : await readMask(flags.mask);
@@ -172,10 +177,10 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
 }
 
 export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
-  const { video, numFrames, seconds, fps, audio } = flags;
+  const { video, audio, numFrames, seconds, fps, enableAudio } = flags;
   return {
-    ...present({ video, numFrames, seconds, fps }),
-    ...(audio === false ? { enableAudio: false } : {}),
+    ...present({ video, audio, numFrames, seconds, fps }),
+    ...(enableAudio === false ? { enableAudio } : {}),
   };
 }
 

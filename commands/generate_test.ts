@@ -147,13 +147,25 @@ Deno.test("runGenerate() writes the sound of a video alone, and videos without s
       told.said[0],
       `Note: not used for ${wav}: --output-quality, --x264-preset, --fragmented; WAV is written without loss`,
     );
-    const mute = await run(folder, { output: mp4, numFrames: 5, audio: false });
+    const mute = await run(folder, { output: mp4, numFrames: 5, enableAudio: false });
     assert.equal(mute.said[0], "Note: --no-audio changes nothing: this model makes no sound");
     assert.equal(new TextDecoder().decode((await Deno.readFile(wav)).slice(8, 12)), "WAVE");
-    for (const [audio, codec] of [[true, "aac"], [false, undefined]] as const) {
-      await run(folder, { output: mp4, numFrames: 5, audio }, info);
+    for (const [enableAudio, codec] of [[true, "aac"], [false, undefined]] as const) {
+      await run(folder, { output: mp4, numFrames: 5, enableAudio }, info);
       assert.equal((await probeVideo(await findFfmpeg(), mp4)).audioCodec, codec);
     }
+    const takesAudio = { sampleRate: 8000, channels: 2 };
+    const heard = await run(folder, { output: mp4, numFrames: 9, audio: wav }, {
+      ...info,
+      takesAudio,
+    });
+    const { audio } = heard.engine.requests[0]!;
+    assert.deepEqual([audio!.sampleRate, audio!.channels.length], [8000, 2]);
+    assert.ok(heard.said.some((line) => /^Note: the sound lasts .*: silence follows/.test(line)));
+    assert.equal((await probeVideo(await findFfmpeg(), mp4)).audioCodec, "aac");
+    await assert.rejects(run(folder, { output: mp4, numFrames: 5, audio: wav }, info), {
+      message: "Cannot follow a sound: this model takes none; omit it",
+    });
     await assert.rejects(
       run(folder, { output: wav, numFrames: 5 }),
       { message: "Cannot write WAV: this model makes no sound; ask for a video in MP4" },
@@ -284,7 +296,7 @@ Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is l
       ],
       [{ taskType: "T2I", numFrames: 3 }, /^Cannot use --num-frames for an image/],
       [
-        { output: `${folder}/a.png`, audio: false },
+        { output: `${folder}/a.png`, enableAudio: false },
         /^Cannot use --no-audio for an image: name the/,
       ],
       [{ output: `${folder}/a.avi` }, /a\.avi: name it with .*\.mp4, .* \.wav at the end$/],

@@ -6,7 +6,7 @@ import { nearestFrames } from "../engine/result_size.ts";
 import type { ModelInfo } from "../engine/types.ts";
 import { type DistilledDefaults, distilledDefaults } from "../generation/distilled_loras.ts";
 import { wantedFrames } from "../generation/duration.ts";
-import { isSoundPath } from "../generation/mod.ts";
+import { isSoundPath, openSound, soundNote } from "../generation/mod.ts";
 import { escapeControls } from "../generation/texts.ts";
 import { BUNDLED_DRAWS, BUNDLED_MODEL, BUNDLED_SHAPES } from "../models/lora/bundled.ts";
 import { UsageError } from "./failure.ts";
@@ -240,10 +240,11 @@ async function makeVideos(work: Work): Promise<Made> {
         `${model.info.frameMultiple} and one more`,
     );
   }
-  if (flags.audio === false && !model.info.givesAudio && flags.video === undefined) {
+  if (flags.enableAudio === false && !model.info.givesAudio && flags.video === undefined) {
     tell("Note: --no-audio changes nothing: this model makes no sound");
   }
   const preset = flags.x264Preset;
+  const sound = flags.audio === undefined ? undefined : await openSound(flags.audio);
   let what = "";
   for (const [index, seed] of seeds.entries()) {
     const before = `Generating${place(index, paths)}`;
@@ -262,6 +263,9 @@ async function makeVideos(work: Work): Promise<Made> {
     bar.clear();
     print(paths[index]!);
     tellWords(flags, paths[index]!, video.recipe.prompt, work);
+    const cut = sound && index === 0 &&
+      soundNote({ audio: sound, numFrames: video.frameCount, fps: video.fps });
+    if (cut) tell(`Note: ${cut}`);
     const isSound = video.frameCount === 0;
     const noun = isSound ? "sound" : "video";
     const results = paths.length === 1 ? `1 ${noun}` : `${paths.length} ${noun}s`;

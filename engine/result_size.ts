@@ -7,7 +7,7 @@ import { crop, type PixelImage } from "../media/image.ts";
 import { resize, type ResizeFilter } from "../media/resize.ts";
 import { type Area, areaInside, edgesRepeated } from "./mask_area.ts";
 import type { PipelineInfo, PipelineRequest } from "../models/mod.ts";
-import { mostImages } from "../models/pipeline/check_request.ts";
+import { isRedrawn, mostImages } from "../models/pipeline/check_request.ts";
 import type {
   GenerateRequest,
   Image,
@@ -226,7 +226,7 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
     ...(video.length === 0 ? {} : { video: video.map(pixels) }),
     ...(mask.length === 0 ? {} : { mask: mask.map((image) => firstChannel(pixels(image))) }),
     ...(references.length === 0 ? {} : { references }),
-    ...(task === "V2V" && !info.takesMasks && !info.animates || isInpainting ||
+    ...(task === "V2V" && isRedrawn(info) || isInpainting ||
         info.taskDefaults[task]?.strength !== undefined
       ? { strength }
       : {}),

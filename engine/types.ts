@@ -11,6 +11,7 @@ import type { Waveform } from "../media/waveform.ts";
 
 export type { Waveform } from "../media/waveform.ts";
 export type {
+  AudioFormat,
   ControlBalance,
   ControlNetInfo,
   ControlType,
@@ -133,6 +134,8 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   fps?: number;
   /** Whether a model with `givesAudio` makes sound; true by default. */
   enableAudio?: boolean;
+  /** A sound that the video follows, as the model `takesAudio`: cut, or followed by silence. The result has none then. */
+  audio?: Waveform;
   /** Whether the sound of a model with `givesAudio` is all that is made, without frames. */
   audioAlone?: boolean;
   /** Seed of the initial noise, a non-negative integer. */

@@ -20,7 +20,8 @@ export interface InputFile {
 
 /** Fields of a request that hold paths of files: one, an object with one, or a list of either. */
 const FILES: readonly string[] = [
-  ...["images", "visions", "references", "referenceMasks", "control", "mask", "video", "given"],
+  ...["images", "visions", "references", "referenceMasks", "control", "mask", "video", "audio"],
+  "given",
 ];
 /** Bytes of a piece of a file in the database. */
 const PART_BYTES = 2 ** 20;

@@ -6,6 +6,7 @@
  */
 
 import type { SamplerName, SamplingSettings } from "../engine/types.ts";
+import { isRedrawn } from "../models/pipeline/check_request.ts";
 import { PROMPT_SYNTAXES } from "../models/prompt_syntax/parse_prompt.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
@@ -360,7 +361,7 @@ export const SETTING_FIELDS: {
     bounds: () => [0, 1],
     check: (value) => checkStrength(value),
     idle: (info, task) =>
-      task === "V2V" && !info.takesMasks && !info.animates ||
+      task === "V2V" && isRedrawn(info) ||
         info.taskDefaults[task]?.strength !== undefined
         ? undefined
         : `with ${task} this model redraws everything`,

@@ -7,7 +7,18 @@ import { readImageText } from "../media/encode.ts";
 import { fitWithAlpha } from "../media/fit.ts";
 import { checkImage, ImageError, type PixelImage, type RgbaImage, toRgb } from "../media/image.ts";
 import { hasHoles } from "../media/mask.ts";
-import { findFfmpeg, probeVideo, VideoError, type VideoInfo } from "../media/video/mod.ts";
+import {
+  AudioError,
+  type AudioInfo,
+  findFfmpeg,
+  probeAudio,
+  probeVideo,
+  readAudio,
+  VideoError,
+  type VideoInfo,
+} from "../media/video/mod.ts";
+import type { Waveform } from "../media/waveform.ts";
+import type { AudioFormat } from "../models/pipeline/types.ts";
 import { fitMask, givenImage } from "./size.ts";
 import type { VideoInputTypes, VideoReader } from "./prepare_video.ts";
 import { type FileRecipe, readRecipe } from "./read_recipe.ts";
@@ -27,12 +38,21 @@ export interface LocalVideo {
   read(shape: VideoShape & { readonly fps: number }): Promise<Image[]>;
 }
 
+export interface LocalSound {
+  readonly info: AudioInfo;
+  /** Absolute. */
+  readonly path: string;
+  /** Gives as much of it as is asked for, in some form. */
+  read(shape: AudioFormat & { readonly seconds: number }): Promise<Waveform>;
+}
+
 export interface LocalInputs extends VideoInputTypes {
   readonly source: ImageSource;
   readonly open: PixelImage;
   readonly kept: InputImage;
   readonly clipSource: VideoSource;
   readonly clip: LocalVideo;
+  readonly sound: LocalSound;
 }
 
 /** Reads inputs in this process; `signal` stops reading videos. */
@@ -47,6 +67,7 @@ export function localReader(signal?: AbortSignal): VideoReader<LocalInputs> {
       }),
     mask: (image, how, way) => Promise.try(() => fitMask(image, how, way)),
     openClip,
+    openSound: (source) => openSound(source, signal),
     openMask: openClip,
     // Reading looks at that itself.
     checkClip: () => {},
@@ -146,6 +167,25 @@ export async function openVideo(
   } catch (error) {
     if (!(error instanceof VideoError)) throw error;
     throw new VideoError(error.message.replace("read video", `read ${source}`), { cause: error });
+  }
+}
+
+/** Looks at a file with sound, without decoding it. @throws {AudioError} whose message names the file */
+export async function openSound(source: VideoSource, signal?: AbortSignal): Promise<LocalSound> {
+  if (typeof source !== "string") {
+    throw new RangeError("Cannot follow a sound in memory: name a file with sound");
+  }
+  const ffmpeg = await findFfmpeg();
+  await fileSize(source);
+  const path = resolve(source);
+  try {
+    const info = await probeAudio(ffmpeg, path, signal ? { signal } : {});
+    return { info, path, read: (shape) => readAudio(ffmpeg, path, { ...shape, signal }) };
+  } catch (error) {
+    if (!(error instanceof AudioError)) throw error;
+    throw new AudioError(error.message.replace("read the sound", `read ${source}`), {
+      cause: error,
+    });
   }
 }
 

@@ -30,6 +30,7 @@ export {
   inspectImageFile,
   type LocalInputs,
   localReader,
+  openSound,
   openVideo,
   readImageSource,
   readPixels,
@@ -37,7 +38,7 @@ export {
 } from "./local_inputs.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { engineRequest, type Idle, type Preparation, prepareImages } from "./prepare.ts";
-export { prepareVideo, videoShape, videoStream } from "./prepare_video.ts";
+export { prepareVideo, soundNote, soundShape, videoShape, videoStream } from "./prepare_video.ts";
 export { type FileRecipe, recipeFields } from "./read_recipe.ts";
 export { type Recipe, type RecipeLora, recipeOf } from "./recipe.ts";
 export { loraFields, recipeText } from "./recipe.ts";

@@ -2,7 +2,8 @@
 
 import { resultFrames, resultRate, resultSize } from "../engine/result_size.ts";
 import type { ModelInfo } from "../engine/types.ts";
-import type { VideoInfo } from "../media/video/mod.ts";
+import type { AudioFormat } from "../models/pipeline/types.ts";
+import type { AudioInfo, VideoInfo } from "../media/video/mod.ts";
 import {
   checkFps,
   checkRate,
@@ -38,11 +39,22 @@ export interface VideoInputTypes extends InputTypes {
   readonly clipSource: unknown;
   /** A video that was found to be one. */
   readonly clip: { readonly info: VideoInfo };
+  /** A sound that was found to be one. */
+  readonly sound: GivenSound;
+}
+
+/** A file with sound. */
+export interface GivenSound {
+  /** Absolute. */
+  readonly path: string;
+  readonly info: AudioInfo;
 }
 
 export interface VideoReader<T extends VideoInputTypes> extends InputReader<T> {
   /** Looks at a video; frames in memory have the rate `fps`. */
   openClip(source: T["clipSource"], fps: number): Promise<T["clip"]>;
+  /** Looks at a file with sound. */
+  openSound(source: T["clipSource"]): Promise<T["sound"]>;
   /** Looks at a mask: an image, or a video. */
   openMask(source: T["clipSource"], fps: number): Promise<{ image: T["open"] } | T["clip"]>;
   /** Refuses a video that takes too long to read. */
@@ -60,6 +72,7 @@ export interface AskedVideo<T extends VideoInputTypes>
   readonly fps?: number | null | undefined;
   readonly enableAudio?: boolean | null | undefined;
   readonly audioAlone?: boolean | undefined;
+  readonly audio?: T["clipSource"] | undefined;
   readonly video?: T["clipSource"] | undefined;
   readonly mask?: T["clipSource"] | undefined;
 }
@@ -69,7 +82,8 @@ export interface VideoPreparation<T extends VideoInputTypes> extends Preparation
 }
 
 /** A request for a video that the engine can take once its inputs are in memory. */
-export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" | "control"> {
+export interface PreparedVideo<Kept, Clip, Sound = GivenSound>
+  extends Omit<Prepared<Kept>, "mask" | "control"> {
   numFrames: number;
   /** Frames per second of the result, before frames are put between. */
   fps: number;
@@ -77,6 +91,8 @@ export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" |
   enableAudio?: boolean;
   /** Whether the sound that the model makes is all that is wanted. */
   audioAlone?: true;
+  /** The sound that the video follows, and has. */
+  audio?: Sound;
   /** The video to start from, to steer by, or to go on from. */
   video?: Clip;
   /** Which part of the video is redrawn. */
@@ -87,7 +103,11 @@ export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" |
 export async function prepareVideo<T extends VideoInputTypes>(
   asked: AskedVideo<T>,
   by: VideoPreparation<T>,
-): Promise<{ request: PreparedVideo<T["kept"], T["clip"]>; idle: Idle; isRounded: boolean }> {
+): Promise<{
+  request: PreparedVideo<T["kept"], T["clip"], T["sound"]>;
+  idle: Idle;
+  isRounded: boolean;
+}> {
   const { info, reader } = by;
   const count = asked.images.length;
   const hasVideo = asked.video !== undefined;
@@ -134,7 +154,12 @@ export async function prepareVideo<T extends VideoInputTypes>(
     reader.checkClip(asked.video, video, { fps, numFrames: decoded });
   }
   const enableAudio = asked.enableAudio ?? true;
-  if (asked.audioAlone) checked("outputFormat", () => checkAudioAlone(enableAudio, info));
+  const isHeard = asked.audio !== undefined;
+  if (isHeard) checked("audio", () => checkTakesAudio(info));
+  if (asked.audioAlone) {
+    checked("outputFormat", () => checkAudioAlone({ enableAudio, isHeard }, info));
+  }
+  const audio = isHeard ? await reader.openSound(asked.audio) : undefined;
   const room = {
     ...settings,
     ...size,
@@ -160,6 +185,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
       fps,
       enableAudio,
       ...(asked.audioAlone && { audioAlone: true }),
+      ...(audio && { audio }),
       images,
       ...await visionsOf(opened, by),
       ...(video && { video }),
@@ -193,22 +219,61 @@ export function videoShape(
 export function videoStream(
   request: PreparedVideo<unknown, { readonly path?: string; readonly info: VideoInfo }>,
 ): VideoStream {
-  const { enableAudio, video } = request;
-  const audio = enableAudio !== false && video?.path !== undefined && keepsAudio(request)
+  const { enableAudio, video, audio: given } = request;
+  const kept = given
+    ? { path: given.path, codec: given.info.codec }
+    : video?.path !== undefined && keepsAudio(request)
     ? { path: video.path, codec: video.info.audioCodec! }
     : undefined;
+  const audio = enableAudio === false ? undefined : kept;
   const fps = resultRate(request.fps, request);
   return { ...resultSize(request), fps, seconds: resultFrames(request) / fps, audio };
 }
 
-/** Whether the result has the sound of the given video; what goes on after one has none yet. */
+/** How much of the sound that a request brings the model hears, and in what form. */
+export function soundShape(
+  { numFrames, fps }: Pick<PreparedVideo<unknown, unknown>, "numFrames" | "fps">,
+  { takesAudio }: ModelInfo,
+): AudioFormat & { readonly seconds: number } {
+  return { ...takesAudio!, seconds: numFrames / fps };
+}
+
+/** What becomes of a sound that is not as long as the video, in words. */
+export function soundNote(
+  { audio, numFrames, fps }: Pick<PreparedVideo<unknown, unknown>, "audio" | "numFrames" | "fps">,
+): string | undefined {
+  const made = numFrames / fps;
+  const own = audio?.info.seconds ?? made;
+  // A part of a frame is nothing to tell of.
+  if (Math.abs(own - made) * fps < 1) return undefined;
+  const [given, kept] = [own, made].map((seconds) => `${Number(seconds.toFixed(2))} s`);
+  return own > made
+    ? `the sound lasts ${given}, and the video ${kept}: the rest is cut off`
+    : `the sound lasts ${given}, and the video ${kept}: silence follows`;
+}
+
+/**
+ * Whether the result has the sound of the given video. What goes on after one has none yet, and beside a video that steers it a
+ * model makes its own.
+ */
 export function keepsAudio(
   { video, taskType }: PreparedVideo<unknown, { readonly info: VideoInfo }>,
 ): boolean {
   return video?.info.audioCodec !== undefined && taskType !== "F2V";
 }
 
-function checkAudioAlone(enableAudio: boolean, { givesAudio }: ModelInfo): void {
+function checkTakesAudio({ takesAudio }: ModelInfo): void {
+  if (takesAudio) return;
+  throw new RangeError("Cannot follow a sound: this model takes none; omit it");
+}
+
+function checkAudioAlone(
+  { enableAudio, isHeard }: { readonly enableAudio: boolean; readonly isHeard: boolean },
+  { givesAudio }: ModelInfo,
+): void {
+  if (isHeard) {
+    throw new RangeError("Cannot write WAV of a sound that is given: ask for a video in MP4");
+  }
   if (!givesAudio) {
     throw new RangeError("Cannot write WAV: this model makes no sound; ask for a video in MP4");
   }

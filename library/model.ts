@@ -25,6 +25,7 @@ import {
   saveFrames,
   saveSound,
   type SaveVideoOptions,
+  soundShape,
   videoShape,
   type VideoStream,
   videoStream,
@@ -234,12 +235,13 @@ export class Model implements AsyncDisposable {
         enableAudio,
         audioAlone,
         video: options.video,
+        audio: options.audio,
         mask: options.mask,
       },
       { info: this.info, reader: localReader(signal) },
     );
     refuseIdle(idle, options);
-    const { images, visions, video, mask, references } = request;
+    const { images, visions, video, audio, mask, references } = request;
     const shape = videoShape(request, this.info);
     return {
       request: {
@@ -248,6 +250,7 @@ export class Model implements AsyncDisposable {
         ...(images.length > 0 && { images: withVisions(images, visions) }),
         ...(references && { references }),
         ...(video && { video: await video.read(shape) }),
+        ...(audio && { audio: await audio.read(soundShape(request, this.info)) }),
         ...(mask && "read" in mask && { mask: await mask.read(request) }),
       },
       stream: videoStream(request),

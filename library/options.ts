@@ -100,6 +100,11 @@ export interface GenerateVideoOptions extends SamplingOptions {
   fps?: number;
   /** The video to change, to steer by, to follow or to go on from: the path of a file, whose sound is kept, or frames. */
   video?: VideoSource;
+  /**
+   * A sound that the video follows, and has, where `info.takesAudio` is there: the path of a file, of a video too. It is cut, or
+   * silence follows, where it is not as long as the video.
+   */
+  audio?: string;
   /** Whether the video has sound: that which a model with `info.givesAudio` makes, else that of the file; true by default. */
   enableAudio?: boolean;
   /**

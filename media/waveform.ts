@@ -17,13 +17,15 @@ const PCM = 1;
 /** Cut, or followed by silence, so that it lasts as long as frames. */
 export function fitWaveform({ sampleRate, channels }: Waveform, seconds: number): Waveform {
   const length = Math.round(seconds * sampleRate);
-  const fitted = (samples: Float32Array) => {
-    if (samples.length >= length) return samples.subarray(0, length);
-    const padded = new Float32Array(length);
-    padded.set(samples);
-    return padded;
-  };
-  return { sampleRate, channels: channels.map(fitted) };
+  return { sampleRate, channels: channels.map((samples) => fitSamples(samples, length)) };
+}
+
+/** The first samples; silence follows where there are fewer. */
+export function fitSamples(samples: Float32Array, length: number): Float32Array {
+  if (samples.length >= length) return samples.subarray(0, length);
+  const padded = new Float32Array(length);
+  padded.set(samples);
+  return padded;
 }
 
 /** What is louder than the format can say is cut off. */

@@ -44,6 +44,7 @@ export type {
   SamplingSettings,
 } from "./pipeline/settings.ts";
 export type {
+  AudioFormat,
   ControlNetInfo,
   CutPrompt,
   EmbeddingInfo,

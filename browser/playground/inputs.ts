@@ -1,7 +1,7 @@
 /** Images that requests of a tab bring, kept as pixels until their jobs end; stands in for `server/inputs/references.ts`. */
 import type { InputImage } from "../../engine/types.ts";
 import { localReader } from "../../generation/local_inputs.ts";
-import type { VideoInputTypes, VideoReader } from "../../generation/prepare_video.ts";
+import type { GivenSound, VideoInputTypes, VideoReader } from "../../generation/prepare_video.ts";
 import { ImageError, type PixelImage } from "../../media/image.ts";
 import type { GivenInput } from "../../server/inputs/kept_inputs.ts";
 import { badSource, type Source } from "../../server/inputs/sources.ts";
@@ -21,6 +21,7 @@ interface TabInputs extends VideoInputTypes {
   readonly kept: string;
   readonly clipSource: Source<TabUpload>;
   readonly clip: GivenVideo;
+  readonly sound: GivenSound;
 }
 
 /** Images by the ids of their jobs. */
@@ -66,6 +67,8 @@ export function tabReader(job: string): VideoReader<TabInputs> {
         throw error instanceof VideoError ? badSource(source.field, error.message) : error;
       }
     },
+    openSound: ({ field }) =>
+      Promise.reject(badSource(field, "a tab follows no sound; use a server")),
     openMask: async (source) => {
       const isVideo = "file" in source && source.file.type.startsWith("video/");
       return isVideo ? await reader.openClip(source, 1) : { image: await reader.open(source) };

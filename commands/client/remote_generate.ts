@@ -149,7 +149,7 @@ export function generationRequest(
   if (flags.fragmented) {
     throw new UsageError("Cannot use --fragmented with --url: the server writes the file");
   }
-  const { image = [], reference = [], video, mask } = flags;
+  const { image = [], reference = [], video, audio, mask } = flags;
   const settings = SETTING_NAMES.flatMap((name) =>
     flags[name] === undefined ? [] : [[httpNames(name, SETTING_FIELDS[name])[0], flags[name]]]
   );
@@ -176,7 +176,7 @@ export function generationRequest(
         fps: flags.fps,
         x264_preset: flags.x264Preset,
         output_format: format,
-        enable_audio: flags.audio === false ? false : undefined,
+        enable_audio: flags.enableAudio === false ? false : undefined,
       }
       : { output_format: format, partial_images: flags.preview ? PREVIEWS : undefined }),
   });
@@ -189,6 +189,7 @@ export function generationRequest(
     ...images,
     ...reference.map((path): [string, string] => ["reference", path]),
     ["video", video] as const,
+    ["audio", audio] as const,
     ["mask", mask] as const,
     ...(flags.control ?? []).map((path): [string, string] => ["control", path]),
     ...(flags.referenceMask ?? []).map((path): [string, string] => ["reference_mask", path]),

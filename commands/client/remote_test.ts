@@ -171,7 +171,7 @@ Deno.test("generationRequest() has the names of HTTP, and refuses what only this
     ...{ prompt: "a", guidance_scale: 3, n: 1, model: "other", seed: [1, 2], seconds: 2 },
     output_quality: "high",
   });
-  const { body: quiet } = generationRequest({ ...flags, audio: false }, "video", "wav");
+  const { body: quiet } = generationRequest({ ...flags, enableAudio: false }, "video", "wav");
   assert.deepEqual([quiet["enable_audio"], quiet["output_format"]], [false, "wav"]);
   assert.throws(() => generationRequest({ ...flags, fragmented: true }, "video"), /--fragmented/);
   const three = { ...flags, image: ["a", "b", "c"] };

@@ -1,5 +1,12 @@
 /** Video files: H.264 MP4 out, any common container in. */
 
+export {
+  AudioError,
+  type AudioInfo,
+  probeAudio,
+  readAudio,
+  type ReadAudioOptions,
+} from "./audio.ts";
 export { type Ffmpeg, FfmpegError } from "./ffmpeg.ts";
 export { findFfmpeg, type FindFfmpegOptions } from "./find_ffmpeg.ts";
 export { probeVideo, type VideoInfo } from "./probe.ts";

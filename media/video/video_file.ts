@@ -5,6 +5,8 @@ import { VideoError } from "./video_work.ts";
 
 /** Containers that are read: none names other files or addresses, as playlists do. */
 const CONTAINERS = "mov,matroska,avi,gif,mpeg,mpegts,flv,ogg,asf,wav";
+/** Those of sound alone. */
+const AUDIO_CONTAINERS = ",mp3,flac,aac,aiff,caf,w64";
 
 /** Decoders of what cameras, phones and editors write and wrote; only libvpx reads the alpha of VP8 and VP9. */
 const VIDEO_DECODERS = `
@@ -34,8 +36,9 @@ export const READ_LIMITS: FfmpegLimits = { memoryBytes: 1e9, timeoutMs: 60_000 }
 /** Arguments that open an untrusted file: no other files or addresses, no large frames, no rare decoders. */
 export function openUntrusted(input: string, tracks: "audio" | "all"): string[] {
   const decoders = tracks === "audio" ? AUDIO_DECODERS : VIDEO_DECODERS + AUDIO_DECODERS;
+  const containers = CONTAINERS + (tracks === "audio" ? AUDIO_CONTAINERS : "");
   return [
-    ...["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS],
+    ...["-protocol_whitelist", "file,pipe", "-format_whitelist", containers],
     ...["-codec_whitelist", listed(decoders), "-max_pixels", String(MAX_VIDEO_PIXELS)],
     // More threads hold more frames.
     ...["-threads", "2", "-i", input],

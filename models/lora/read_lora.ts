@@ -71,7 +71,30 @@ export async function readLora(
     unmatchedKeys: [...file.tensors.keys()].filter((key) => unmatched.has(key)),
     ...(words.length > 0 && { words }),
     byteLength: byteLengthOf(changes),
+    ...referenceScaleOf(file),
   };
+}
+
+/** What Lightricks' trainer says of the control videos. */
+function referenceScaleOf({ metadata, path }: LoraFile): Pick<Lora, "referenceScale"> {
+  const number = (key: string) => {
+    const text = metadata[key];
+    if (text === undefined) return 1;
+    const value = Number(text);
+    if (Number.isSafeInteger(value) && value >= 1) return value;
+    throw new LoraError(
+      `Cannot use the LoRA "${path}": ${key} is "${text.slice(0, 80)}", and no whole number from 1`,
+    );
+  };
+  const temporal = number("reference_temporal_scale_factor");
+  if (temporal !== 1) {
+    throw new LoraError(
+      `Cannot use the LoRA "${path}": it was trained with control videos of every ${temporal}th frame, which is not supported`,
+    );
+  }
+  return "reference_downscale_factor" in metadata
+    ? { referenceScale: number("reference_downscale_factor") }
+    : {};
 }
 
 interface Counts {

@@ -114,6 +114,8 @@ export interface Lora {
   /** Of models whose prompts may name embeddings. */
   readonly words?: readonly LoraWord[];
   readonly byteLength: number;
+  /** How many times shorter than those of the result the sides of control videos were that it was trained with, where it says so. */
+  readonly referenceScale?: number;
 }
 
 /** One LoRA in use: how strongly, on which components, how it is brought in. */

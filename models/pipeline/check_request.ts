@@ -135,6 +135,7 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
   }
   for (const frame of video ?? []) checkBytes(frame, request);
   checkMask(request, info);
+  checkAudio(request, info);
   checkControl(request, info);
   checkReferences(request, info);
   const hasStrength = info.taskDefaults[task]?.strength !== undefined || isInpainting(request);
@@ -144,6 +145,26 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
         (hasStrength ? "give one above 0, up to 1" : "omit it"),
     );
   }
+}
+
+/** Whether the frames of the video that V2V starts from are redrawn, by a strength. */
+export function isRedrawn(
+  { takesMasks, animates, controlsByVideo }: Pick<
+    PipelineInfo,
+    "takesMasks" | "animates" | "controlsByVideo"
+  >,
+): boolean {
+  return !takesMasks && !animates && !controlsByVideo;
+}
+
+function checkAudio({ audio }: PipelineRequest, { takesAudio }: PipelineInfo): void {
+  if (!audio) return;
+  if (!takesAudio) throw new RangeError("Cannot follow a sound: this model takes none; omit it");
+  const { sampleRate, channels } = takesAudio;
+  if (audio.sampleRate === sampleRate && audio.channels.length === channels) return;
+  throw new RangeError(
+    `Cannot follow a sound of ${audio.channels.length} channels at ${audio.sampleRate} Hz: the model takes ${channels} at ${sampleRate} Hz; convert it first`,
+  );
 }
 
 function checkMask(

@@ -109,9 +109,21 @@ export function smallestRequest(info: PipelineInfo, task: TaskType): PipelineReq
 /** A size that all scales of two stages divide: 1.5, 2 and 4. */
 const STAGED_SIZE = 6;
 
+const SILENCE = new Float32Array();
+
 /** A small one that uses all weights of a model. */
 export function declaringRequest(info: PipelineInfo, task: TaskType): PipelineRequest {
-  const request = smallestRequest(info, task);
+  const { takesAudio } = info;
+  const request = {
+    ...smallestRequest(info, task),
+    // A sound that is given is encoded, and none is decoded.
+    ...(takesAudio && INPUTS[task] === "video" && {
+      audio: {
+        ...takesAudio,
+        channels: new Array<Float32Array>(takesAudio.channels).fill(SILENCE),
+      },
+    }),
+  };
   const { width, height } = request;
   if (!info.optionalSettings.includes("twoStages")) return request;
   return {

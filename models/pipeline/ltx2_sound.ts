@@ -1,7 +1,8 @@
-/** From latents of sound to samples, by LTX-2's audio autoencoder and its vocoder. */
-import type { Call, DeviceTensor, Weights } from "../../runtime/mod.ts";
+/** From sound to latents and from these to samples, by LTX-2's audio autoencoder and its vocoder. */
+import { type Call, type DeviceTensor, f32, type Weights } from "../../runtime/mod.ts";
 import { audioFeatures, type Ltx2AudioVaeConfig } from "../autoencoders/ltx2/audio_config.ts";
-import { ltx2AudioDecoder } from "../autoencoders/ltx2/audio_coder.ts";
+import { ltx2AudioDecoder, ltx2AudioEncoder } from "../autoencoders/ltx2/audio_coder.ts";
+import { melBands, melFrames } from "../autoencoders/ltx2/mel_bands.ts";
 import type { Ltx2VocoderConfig } from "../autoencoders/ltx2/vocoder_config.ts";
 import { ltx2Vocoder } from "../autoencoders/ltx2/vocoder.ts";
 import type { Session, Stage } from "../memory/session.ts";
@@ -49,6 +50,37 @@ export function traceLtx2Sound(
           );
           work.takeAudio({ sampleRate: vocoder.config.output_sampling_rate, channels });
         },
+      }),
+  };
+}
+
+/** What a model hears. */
+interface Ltx2Hearing {
+  /** Normalised and packed: [frames, features]; complete when `run` is. */
+  readonly latents: DeviceTensor;
+  run(work: Work): Promise<void>;
+}
+
+/** Traces the way of the sound that a request gives to so many latent frames. */
+export function traceLtx2Hearing(
+  session: Session,
+  { audioVae: { config, weights } }: Pick<Ltx2SoundParts, "audioVae">,
+  size: { readonly latents: number; readonly seconds: number },
+): Ltx2Hearing {
+  const stage = session.stage("encode", { name: "encode sound" });
+  session.encodeSteps++;
+  const shape = [1, melFrames(size.latents), config.mel_bins, config.in_channels];
+  const program = stage.program(
+    "encode sound",
+    { mel: f32(...shape) },
+    ({ mel }, graph) => ltx2AudioEncoder(graph, config, weights.root, mel),
+    { operands: "f32" },
+  );
+  return {
+    latents: program.outputs,
+    run: (work) =>
+      work.run([program.call({ mel: melBands(work.request.audio!, config, size).data })], {
+        finished: () => work.encodeDone(),
       }),
   };
 }

@@ -75,6 +75,8 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly fps?: number;
   /** Whether a model that gives audio makes it; true by default. */
   readonly enableAudio?: boolean;
+  /** The sound of a video that follows it, as `info.takesAudio` says; cut, or followed by silence. The result has none then. */
+  readonly audio?: Waveform;
   readonly seed: number;
   /** Whether both prompts go in one pass, or one after the other in half the memory; by default whichever fits. */
   readonly guidancePasses?: "batched" | "sequential";
@@ -290,6 +292,14 @@ export interface ControlNetInfo {
   readonly modes?: readonly string[];
 }
 
+/** Sound as a model takes it. */
+export interface AudioFormat {
+  /** Samples per second. */
+  readonly sampleRate: number;
+  /** How many: 2 of stereo. */
+  readonly channels: number;
+}
+
 /** What a pipeline says of itself. */
 export interface PipelineInfo {
   /** Class of the pipeline, as `model_index.json` names it. */
@@ -339,6 +349,8 @@ export interface PipelineInfo {
   readonly animates?: true;
   /** Whether a clip steers V2V, maybe through masks, and is not itself redrawn by strength. */
   readonly takesMasks?: boolean;
+  /** Whether a clip steers V2V, as LoRAs make of it, and is not itself redrawn by strength. */
+  readonly controlsByVideo?: true;
   /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not by default. */
   readonly inpainting?: { readonly strength: number };
   /** Whether TI2I can start from given latents as from an image. */
@@ -349,6 +361,8 @@ export interface PipelineInfo {
   readonly givesAlpha?: true;
   /** Whether its videos have sound that it makes. */
   readonly givesAudio?: true;
+  /** How it hears a sound that its videos follow, where it does. */
+  readonly takesAudio?: AudioFormat;
   /** Its ControlNets, of which requests choose. */
   readonly controlNets: readonly ControlNetInfo[];
   /** Most control pictures of a request, where it takes some; default 1. */

@@ -95,6 +95,7 @@ const model = z.strictObject({
     takes_video_masks: z.boolean(),
   }),
   gives_audio: z.boolean().describe("Whether its videos have sound that it makes"),
+  takes_audio: z.boolean().describe("Whether its videos can follow a sound"),
   settings: z.array(z.strictObject({
     name: z.string().describe("As requests call it"),
     description: z.string(),
@@ -268,7 +269,7 @@ const job = z.strictObject({
 const wholeJob = job.extend({
   request: z.record(z.string(), z.unknown()).nullable().describe(
     "What was asked for, with the names of requests and the model's own values; `input_images`, " +
-      "`input_mask`, `input_control`, `input_references` and `input_video` tell what it brought",
+      "`input_mask`, `input_control`, `input_references`, `input_video` and `input_audio` tell what it brought",
   ),
   inputs: z.array(z.strictObject({
     field: z.string().describe("The field that it came in"),

@@ -17,6 +17,7 @@ const SPELLINGS: ReadonlyMap<string, string> = new Map([
 /** What the record of a job tells of a request's inputs; where it had none, its request is whole without them. */
 const TOLD_INPUTS = [
   ...["input_images", "input_mask", "input_control", "input_references", "input_video"],
+  "input_audio",
 ] as const;
 
 /** Nested objects whose members count as fields of the body. */
@@ -176,6 +177,7 @@ export const VIDEO_SPELLINGS: Spellings = {
   ],
   last_image: ["last_frame", "last_frame_image", "end_image"],
   mask: ["mask_image", "mask_video"],
+  audio: ["audio_url", "audio_reference", "audio_file"],
   reference: REFERENCE_SPELLINGS,
   video: [],
   video_reference: [],

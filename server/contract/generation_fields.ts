@@ -211,6 +211,7 @@ const VIDEO_FIELDS = {
   video: longText(),
   last_image: longText(),
   mask: longText(),
+  audio: longText(),
   reference: stringOrList(),
 };
 

@@ -38,7 +38,7 @@ export async function keepInputs(
   keep: (name: string, input: GivenInput) => Promise<StoredFile>,
 ): Promise<void> {
   for (const [index, input] of given.entries()) {
-    const extension = /^(?:image|video)\/(?:x-)?(\w+)/.exec(input.contentType)?.[1] ?? "bin";
+    const extension = /^(?:image|video|audio)\/(?:x-)?(\w+)/.exec(input.contentType)?.[1] ?? "bin";
     const file = await keep(`${job}_input_${index}.${extension}`, input);
     kept.push({ ...file, field: input.field });
   }

@@ -6,7 +6,7 @@ import { BusyError } from "../../media/isolated/slots.ts";
 import { ApiError } from "../contract/errors.ts";
 import { nextTurn } from "../http/body.ts";
 import type { InputFolder } from "./input_folder.ts";
-import { badSource, type Source, VIDEO_FIELDS } from "./sources.ts";
+import { AUDIO_FIELD, badSource, type Source, VIDEO_FIELDS } from "./sources.ts";
 import { fetchRemote, RemoteError, type RemotePolicy } from "../network/remote.ts";
 import type { InputImage } from "../../engine/types.ts";
 import { checkPainted, givenImage } from "../../generation/size.ts";
@@ -20,11 +20,11 @@ import {
   maskForeignImage,
 } from "../../media/isolated/images.ts";
 
-/** An image or video on disk. */
+/** An image, video or sound on disk. */
 export interface InputFile {
   readonly field: string;
   readonly path: string;
-  readonly kind: "image" | "video";
+  readonly kind: "image" | "video" | "audio";
 }
 
 /** Longest body of a linked file and of one inside a request, in bytes. */
@@ -49,6 +49,10 @@ const CONTENT_TYPES: readonly (readonly [RegExp, string])[] = [
   [/^.{4}(?:ftyp|moov|mdat|wide|free|skip)/s, "video/mp4"],
   [/^.E\xdf\xa3/s, "video/webm"],
   [/^RIFF.{4}AVI /s, "video/x-msvideo"],
+  [/^RIFF.{4}WAVE/s, "audio/wav"],
+  [/^(?:ID3|\xff[\xf2-\xf3\xfa-\xfb])/, "audio/mpeg"],
+  [/^fLaC/, "audio/flac"],
+  [/^OggS/, "audio/ogg"],
 ];
 
 /** What the inputs of a request are fetched and read with. */
@@ -74,7 +78,11 @@ export async function resolveReferences(
     const path = "path" in source ? source.path : await fetchSource(source, options);
     const { field } = source;
     const start = await startOf(path);
-    const kind = options.takesVideo ? await kindOf(path, start, source) : "image";
+    const kind = field === AUDIO_FIELD
+      ? "audio"
+      : options.takesVideo
+      ? await kindOf(path, start, source)
+      : "image";
     if (kind === undefined && VIDEO_FIELDS.includes(field)) {
       throw badSource(field, "it is of no known format; send MP4, MOV, WebM, MKV, AVI or GIF");
     }
@@ -104,7 +112,7 @@ async function fetchSource(
   const policy: RemotePolicy = {
     allowPrivate: allowPrivateUrls,
     maxBytes: MAX_LINKED_BYTES,
-    media: takesVideo ? ["image", "video"] : ["image"],
+    media: field === AUDIO_FIELD ? ["audio", "video"] : takesVideo ? ["image", "video"] : ["image"],
   };
   try {
     const isData = /^data:/i.test(url);

@@ -1,4 +1,4 @@
-/** What a request calls its images and videos. */
+/** What a request calls its images, videos and sound. */
 
 import { badRequest } from "../contract/errors.ts";
 import type { UploadedFile } from "./multipart.ts";
@@ -36,8 +36,12 @@ export function oneSource<Upload extends { readonly field: string }>(
 
 export const VIDEO_FIELDS: readonly string[] = ["video", "video_reference", "video_url"];
 
+/** The field of a sound that a video follows. */
+export const AUDIO_FIELD = "audio";
+
 const OWN_SOURCES: Readonly<Record<string, string>> = {
   mask: "mask",
+  [AUDIO_FIELD]: "sound",
   control: "control picture",
   ...Object.fromEntries(VIDEO_FIELDS.map((field) => [field, "video"])),
 };

@@ -13,7 +13,7 @@ export interface RemotePolicy {
   readonly allowPrivate: boolean;
   readonly maxBytes: number;
   /** Kinds of media that are taken, as content types begin. */
-  readonly media: readonly ("image" | "video")[];
+  readonly media: readonly ("image" | "video" | "audio")[];
   /** Longest time altogether, in milliseconds; a minute by default. */
   readonly maxMs?: number;
 }

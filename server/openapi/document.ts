@@ -112,7 +112,7 @@ export const NO_EFFECT = "Accepted, without effect";
 /** Fields that a form may bring as files. */
 const FILE_FIELDS: readonly string[] = [
   ...["image", "input_reference", "video_reference"],
-  ...["video", "last_image", "mask", "control", "reference", "reference_mask"],
+  ...["video", "last_image", "mask", "audio", "control", "reference", "reference_mask"],
 ];
 
 export function openApiDocument(

@@ -58,6 +58,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   video: "Same as `video_reference`",
   last_image: "Last frame, for models that take one: a file, or an address",
   control: `${REQUEST_FIELDS.control.text}; a file or an address`,
+  audio:
+    "Sound that the video follows, and has (LTX-2): a file, or an address; WAV, MP3, FLAC and others, or a video",
   mask: `${REQUEST_FIELDS.mask.text}; a file or an address`,
   reference_mask: `${REQUEST_FIELDS.referenceMask.text}; files, or addresses`,
   reference: "Reference images of what to show (Wan VACE, Krea 2, IP-Adapter): files, or addresses",

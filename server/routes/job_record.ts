@@ -135,5 +135,6 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
     input_control: request.control !== undefined,
     input_references: request.references?.length ?? 0,
     input_video: request.video !== undefined,
+    ...(request.audio && { input_audio: true }),
   };
 }

@@ -87,6 +87,7 @@ export function modelCard(
       takes_video_masks: info.takesMasks === true,
     },
     gives_audio: info.givesAudio === true,
+    takes_audio: info.takesAudio !== undefined,
     settings: settingsOffered(info),
     takes_loras: info.loraTargets.length > 0,
     loras: info.loraTargets.length > 0 ? Object.keys(model.namedLoras) : [],

@@ -1,7 +1,14 @@
 /** Images and videos that a request for a video brings to a server. */
 
 import { BusyError } from "../../media/isolated/slots.ts";
-import { checkVideoWork, type Ffmpeg, probeVideo, VideoError } from "../../media/video/mod.ts";
+import {
+  AudioError,
+  checkVideoWork,
+  type Ffmpeg,
+  probeAudio,
+  probeVideo,
+  VideoError,
+} from "../../media/video/mod.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 import {
   imageReader,
@@ -12,6 +19,7 @@ import {
   tooBusy,
 } from "../inputs/references.ts";
 import { badSource, type Source } from "../inputs/sources.ts";
+import type { GivenSound } from "../../generation/prepare_video.ts";
 import type { GivenVideo, VideoInputs } from "./video_request.ts";
 
 interface VideoSources extends InputSources {
@@ -36,6 +44,7 @@ export function videoInputs(
   const reader: VideoInputs<UploadedFile, InputFile, OpenImage>["reader"] = {
     ...images,
     openClip,
+    openSound: async (source) => await probeSound(await fileOf(source), sources),
     openMask: async (source) => {
       const file = await fileOf(source);
       return file.kind === "video" ? await openClip(file) : { image: await images.open(file) };
@@ -61,6 +70,19 @@ async function probeInput(
   } catch (error) {
     if (error instanceof VideoError) throw badSource(field, error.message);
     if (error instanceof BusyError) throw tooBusy("video", error);
+    throw error;
+  }
+}
+
+async function probeSound(
+  { path, field }: InputFile,
+  { ffmpeg, signal }: VideoSources,
+): Promise<GivenSound> {
+  try {
+    return { path, info: await probeAudio(ffmpeg, path, signal ? { signal } : {}) };
+  } catch (error) {
+    if (error instanceof AudioError) throw badSource(field, error.message);
+    if (error instanceof BusyError) throw tooBusy("sound", error);
     throw error;
   }
 }

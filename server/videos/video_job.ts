@@ -2,7 +2,7 @@
 
 import { withVisions } from "../../generation/size.ts";
 import { engineRequest } from "../../generation/prepare.ts";
-import { videoShape, videoStream } from "../../generation/prepare_video.ts";
+import { soundShape, videoShape, videoStream } from "../../generation/prepare_video.ts";
 import { readFrames } from "../../generation/video_frames.ts";
 import type {
   Engine,
@@ -11,7 +11,14 @@ import type {
   Image,
   Waveform,
 } from "../../engine/types.ts";
-import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
+import {
+  AudioError,
+  type Ffmpeg,
+  readAudio,
+  VideoError,
+  type VideoWriter,
+  writeVideo,
+} from "../../media/video/mod.ts";
 import { encodeWav, fitWaveform } from "../../media/waveform.ts";
 import { writeFile } from "../../platform/mod.ts";
 import { badRequest } from "../contract/errors.ts";
@@ -133,15 +140,19 @@ class FrameWriter implements Pick<GenerationControl, "onFrame" | "onAudio"> {
 async function readInputs(
   { engine, request, ffmpeg }: VideoJob,
   signal: AbortSignal,
-): Promise<Pick<GenerateRequest, "images" | "video" | "mask" | "references">> {
+): Promise<Pick<GenerateRequest, "images" | "video" | "audio" | "mask" | "references">> {
   const read = (paths: readonly string[] = []) =>
     Promise.all(paths.map((path) => readImage(path, signal)));
   const references = await read(request.references);
+  const { video, audio, mask } = request;
   const given = {
     images: withVisions(await read(request.images), await read(request.visions)),
     ...(references.length > 0 && { references }),
+    ...(audio && {
+      audio: await readAudio(ffmpeg, audio.path, { ...soundShape(request, engine.info), signal })
+        .catch(refuseDamaged),
+    }),
   };
-  const { video, mask } = request;
   if (!video) return given;
   try {
     const shape = videoShape(request, engine.info);
@@ -152,10 +163,14 @@ async function readInputs(
       : await readFrames(ffmpeg, mask, { ...request, signal });
     return { ...given, video: frames, mask: masks };
   } catch (error) {
-    // What looking at the file could not find: its sender's mistake all the same.
-    if (error instanceof VideoError) {
-      throw badRequest(error.message, undefined, "invalid_source");
-    }
-    throw error;
+    return refuseDamaged(error);
   }
+}
+
+/** What looking at the file could not find: its sender's mistake all the same. */
+function refuseDamaged(error: unknown): never {
+  if (error instanceof VideoError || error instanceof AudioError) {
+    throw badRequest(error.message, undefined, "invalid_source");
+  }
+  throw error;
 }

@@ -1,9 +1,11 @@
 /** From a video request, as JSON or as a form, to what has to be done, with every mistake found before any work begins. */
 
 import {
+  type GivenSound,
   keepsAudio,
   type PreparedVideo,
   prepareVideo,
+  soundNote,
   type VideoInputTypes,
   type VideoReader,
 } from "../../generation/prepare_video.ts";
@@ -35,7 +37,7 @@ import {
   videoSchema,
 } from "../contract/generation_fields.ts";
 import type { WithGiven } from "../inputs/kept_inputs.ts";
-import { oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
+import { AUDIO_FIELD, oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
 
 /** How often the events of a video show it unfinished. */
 export const VIDEO_PREVIEWS = 3;
@@ -81,7 +83,7 @@ export interface VideoRequest extends PreparedVideo<string, GivenVideo>, Request
 /** What a source turned out to be. */
 interface Brought {
   readonly field: string;
-  readonly kind: "image" | "video";
+  readonly kind: "image" | "video" | "audio";
 }
 
 /** How a request's images and videos are read. */
@@ -91,6 +93,7 @@ interface RequestInputs<Upload, File, Open extends Size> extends VideoInputTypes
   readonly kept: string;
   readonly clipSource: Source<Upload> | File;
   readonly clip: GivenVideo;
+  readonly sound: GivenSound;
 }
 
 /** What a video request brings beside its fields. */
@@ -139,6 +142,7 @@ export async function readVideoRequest<
     throw badRequest(message, secondVideo.field);
   }
   const mask = oneSource("mask", fields.mask, uploads);
+  const audio = oneSource(AUDIO_FIELD, fields.audio, uploads);
   const references = sourcesOf("reference", fields.reference, uploads);
   const n = fields.num_outputs_per_prompt ?? fields.n;
   const { asked, options, spell, paramOf } = readGeneration({ ...fields, n }, context);
@@ -154,6 +158,7 @@ export async function readVideoRequest<
           ...sound,
           images,
           video,
+          audio,
           mask,
           references,
           previews: VIDEO_PREVIEWS,
@@ -166,13 +171,14 @@ export async function readVideoRequest<
   const seen = {
     ...fields,
     ...(mask && { mask: "given" }),
+    ...(audio && { audio: "given" }),
     ...(references.length > 0 && { reference: "given" }),
     ...unread.fields,
   };
   const ignored = findIgnored(seen, videoFieldTable, context, {
     ...idle,
     ...unread.idle,
-    enable_audio: !info.givesAudio && !keepsAudio(request),
+    enable_audio: !info.givesAudio && !keepsAudio(request) && !audio,
     ...Object.fromEntries(VIDEO_FILE_FIELDS.map((field) => [field, audioAlone])),
     // It is repeated in the record.
     model: false,
@@ -180,7 +186,12 @@ export async function readVideoRequest<
   const made = isAbsent(numFrames)
     ? `seconds=${Number((request.numFrames / request.fps).toFixed(2))}`
     : `num_frames=${request.numFrames}`;
-  const hasInputs = files.length > 0 || request.references || request.mask !== undefined;
+  const hasInputs = files.length > 0 || request.references || request.mask !== undefined ||
+    audio !== undefined;
+  const rounded = [
+    ...isRounded ? [made] : [],
+    ...soundNote(request) ? [`audio=${Number((request.numFrames / request.fps).toFixed(2))}s`] : [],
+  ];
   return {
     ...request,
     ...options,
@@ -191,7 +202,7 @@ export async function readVideoRequest<
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
     ...(fields.fragmented && !audioAlone ? { isFragmented: true } : {}),
-    ...(isRounded ? { rounded: [made] } : {}),
+    ...(rounded.length > 0 && { rounded }),
     ignored,
   };
 }

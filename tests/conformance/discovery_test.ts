@@ -53,6 +53,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
       takes_video_masks: false,
     },
     gives_audio: false,
+    takes_audio: false,
     settings: data[0].settings,
     takes_loras: true,
     loras: [],

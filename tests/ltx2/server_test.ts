@@ -1,7 +1,8 @@
 /** A server with a small LTX-2: videos with sound, as files and in fragments, and the sound alone. */
 import assert from "node:assert/strict";
 import { encodeImage } from "../../media/encode.ts";
-import { findFfmpeg, probeVideo } from "../../media/video/mod.ts";
+import { findFfmpeg, probeVideo, readVideo } from "../../media/video/mod.ts";
+import { encodeWav } from "../../media/waveform.ts";
 import { startProcess } from "../e2e/server_process.ts";
 import { Golden } from "../support/golden.ts";
 import { withFolder } from "../support/safetensors.ts";
@@ -60,16 +61,31 @@ async function refuses(url: string): Promise<void> {
   }
 }
 
-Deno.test("denoise serve makes videos with the sound of LTX-2, and the sound alone", () =>
+async function firstFrame(path: string): Promise<Uint8Array> {
+  const ffmpeg = await findFfmpeg();
+  const size = { width: 64, height: 64, maxFrames: 1 };
+  for await (const frame of readVideo(ffmpeg, path, await probeVideo(ffmpeg, path), size)) {
+    return frame;
+  }
+  throw new Error(`${path} has no frame`);
+}
+
+async function dataUrl(path: string): Promise<string> {
+  return `data:video/mp4;base64,${(await Deno.readFile(path)).toBase64()}`;
+}
+
+Deno.test("denoise serve makes videos with the sound of LTX-2, the sound alone, and videos that follow a sound or a video", () =>
   withFolder({}, async (folder) => {
     const model = new Golden("ltx2/pipeline").folder;
     await using server = await startProcess(folder, ["--model-path", model, "--models", "named"]);
+    let headers = new Headers();
     const make = async (fields: object): Promise<string> => {
       const response = await fetch(`${server.url}/v1/videos`, {
         method: "POST",
         headers: { "content-type": "application/json" },
         body: JSON.stringify({ ...FIELDS, ...fields }),
       });
+      headers = response.headers;
       const { id } = await response.json();
       for (let isDone = false; !isDone;) {
         const { status, error } = await (await fetch(`${server.url}/v1/videos/${id}`)).json();
@@ -96,4 +112,35 @@ Deno.test("denoise serve makes videos with the sound of LTX-2, and the sound alo
     assert.match(said, new RegExp(`Audio: pcm_s16le.*, ${RATE} Hz, (?:2 channels|stereo)`));
     assert.equal(seconds, 9 / 8);
     assert.ok(loudness > 0.01, `loudness ${loudness}`);
+
+    // A sound that is given, shorter than the video: the model hears it, and the file has it as it came.
+    const tone = (seconds: number) =>
+      Float32Array.from({ length: seconds * 22_050 }, (_, i) => 0.5 * Math.sin(i / 10));
+    const audio = `data:audio/wav;base64,${
+      encodeWav({ sampleRate: 22_050, channels: [tone(0.5)] }).toBase64()
+    }`;
+    const [followed, other] = [
+      await make({ audio }),
+      await make({ audio, prompt: "a blue square" }),
+    ];
+    assert.equal(headers.get("x-rounded-fields"), "audio=1.13s");
+    const heard = await soundOf(followed);
+    assert.match(heard.said, /Audio: aac.*, 22050 Hz, mono/);
+    assert.ok(Math.abs(heard.loudness - 0.5 / Math.SQRT2) < 0.02, `loudness ${heard.loudness}`);
+    assert.notDeepEqual(await Deno.readFile(followed), await Deno.readFile(other));
+    const [frame, unheard] = [followed, path].map((path) => firstFrame(path));
+    assert.notDeepEqual(await frame, await unheard);
+    const steered = await make({
+      video: await dataUrl(path),
+      task_type: "V2V",
+      control_scale: 0.5,
+    });
+    assert.equal((await probeVideo(await findFfmpeg(), steered)).frames, 9);
+    const refused = await fetch(`${server.url}/v1/videos`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ ...FIELDS, audio: `data:audio/wav;base64,${btoa("RIFF")}` }),
+    });
+    assert.equal(refused.status, 400);
+    assert.match((await refused.json()).error.message, /Failed to process sound: Cannot read/);
   }));

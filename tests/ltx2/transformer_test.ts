@@ -58,7 +58,7 @@ async function checkCall(
         videoCross: rotation("videoCross"),
         audioCross: rotation("audioCross"),
       },
-      times: ltx2Times(graph, config, root, [500, time!], clean! > 0 ? [0] : []),
+      times: ltx2Times(graph, config, root, [500, time!], { more: clean! > 0 ? [0] : [] }),
       step: input("step"),
       ...(clean! > 0 && { videoSteps: input("videoSteps"), tokenTimes: input("tokenTimes") }),
       perturbed: args["perturbed"] as number[],

@@ -21,19 +21,22 @@ from diffusers import (
     FlowMatchEulerDiscreteScheduler,
     LTX2ConditionPipeline,
     LTX2ImageToVideoPipeline,
+    LTX2InContextPipeline,
     LTX2LatentUpsamplePipeline,
     LTX2Pipeline,
 )
 from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
 from diffusers.pipelines.ltx2.pipeline_ltx2_condition import LTX2VideoCondition
+from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
 from diffusers.pipelines.ltx2.utils import DISTILLED_SIGMA_VALUES, STAGE_2_DISTILLED_SIGMA_VALUES
 from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder, LTX2VocoderWithBWE
 from PIL import Image
 from transformers import GemmaTokenizer
+from transformers.audio_utils import mel_filter_bank
 
 import common
 from adapter_pairs import save_adapter
-from common import Call, generator, make_goldens
+from common import Call, generator, make_goldens, normal
 from gemma3 import text_encoder
 from ltx2 import CONNECTORS, TINY, TINY23, connectors, transformer
 from ltx2_coders import AUDIO, EXTENDED, PLAIN, UPSAMPLER, build_coder, build_upsampler, build_vocoder
@@ -134,7 +137,7 @@ def video_call(pipeline, name, seed, inputs=None, args=None, rng=None, hidden=()
     # Images that are no first frames are tokens of their own, after those of the video.
     latents = seen["latents"][:, :frames * rows * columns].unflatten(1, (frames, rows, columns)).permute(0, 4, 1, 2, 3)
     print(f"  {name}: loudness {audio.std():.3f}, most {audio.abs().max():.3f}")
-    stored = {key: value for key, value in arguments.items() if key not in ("image", "conditions", *hidden)}
+    stored = {key: value for key, value in arguments.items() if key not in ("image", "conditions", "reference_conditions", *hidden)}
     # The first frame, that in the middle and the last one.
     kept = video[0][::(len(video[0]) - 1) // 2]
     outputs = {"latents": latents.contiguous(), "frames": torch.from_numpy(np.ascontiguousarray(kept)).float(),
@@ -282,6 +285,75 @@ def calls_keyframes(folder, seed):
     return calls
 
 
+def tones(rng, channels, samples, rate):
+    """A few tones that come and go, and a little noise."""
+    time = torch.arange(samples) / rate
+    made = 0.02 * normal(rng, channels, samples)
+    for hertz, loud, beat in [(220.0, 0.3, 3.0), (1330.0, 0.2, 5.0), (4700.0, 0.1, 2.0)]:
+        phase = torch.arange(channels)[:, None] * 0.7
+        made += loud * torch.sin(2 * torch.pi * hertz * time + phase) * (0.6 + 0.4 * torch.sin(2 * torch.pi * beat * time + phase))
+    return made.clamp(-1, 1)
+
+
+def mel_bands(sound, vae, size=1024):
+    """The logarithm of mel bands, [1, channels, frames, bands], as Lightricks' `AudioProcessor` makes them."""
+    rate, bands = vae.config.sample_rate, vae.config.mel_bins
+    filters = mel_filter_bank(size // 2 + 1, bands, 0.0, rate / 2, rate, norm="slaney", mel_scale="slaney")
+    spectrum = torch.stft(sound, size, vae.config.mel_hop_length, window=torch.hann_window(size), return_complex=True).abs()
+    mel = torch.einsum("cft,fm->ctm", spectrum, torch.from_numpy(filters).float())
+    return mel.clamp(min=1e-5).log()[None]
+
+
+def hold_sound(transformer, latents):
+    """The transformer as it is where the sound is given, as `freeze_audio` of diffusers' DFR pipeline has it."""
+    forward = transformer.forward
+
+    def held(audio_hidden_states, audio_timestep, **arguments):
+        sound = latents.expand(audio_hidden_states.shape[0], -1, -1)
+        end = torch.zeros_like(audio_timestep)
+        video, audio = forward(**{
+            **arguments, "audio_hidden_states": sound, "audio_timestep": end, "audio_sigma": end})
+        return video, torch.zeros_like(audio)
+
+    transformer.forward = held
+    return forward
+
+
+def calls_given(folder, seed):
+    """A sound, and videos that LoRAs see beside that which is made, of the parts of `pipeline23`."""
+    with tempfile.TemporaryDirectory() as model:
+        parts = components(pathlib.Path(model), GOLDENS["pipeline23"][1], True)
+    rng = generator(seed)
+    vae = parts["audio_vae"]
+    guided = dict(prompt="a red cat", negative_prompt="blurry", num_inference_steps=2, **GUIDANCE, **SMALL)
+    image = picture(rng, 64, 64)
+    rate = vae.config.sample_rate
+    length = round(SMALL["num_frames"] / SMALL["frame_rate"] * rate)
+    sound = tones(rng, 2, length, rate)
+    mean = vae.encode(mel_bands(sound, vae)).latent_dist.mean.transpose(1, 2).flatten(2)
+    count = round(SMALL["num_frames"] / SMALL["frame_rate"] * rate / vae.config.mel_hop_length / 4)
+    latents = ((mean - vae.latents_mean) / vae.latents_std)[:, :count]
+    forward = hold_sound(parts["transformer"], latents)
+    heard = video_call(quiet(LTX2ImageToVideoPipeline(**parts)), "heard", 51, {"image": image, "sound": sound}, image_crf=0,
+                       image=Image.fromarray(image.numpy()), **guided)
+    heard.outputs["audio"] = latents
+    parts["transformer"].forward = forward
+
+    steered = quiet(LTX2InContextPipeline(**parts))
+    clip = torch.stack([picture(rng, 64, 64) for _ in range(9)])
+    seen = lambda frames, strength: [LTX2ReferenceCondition(frames=frames.permute(0, 3, 1, 2) / 255, strength=strength)]
+    control = video_call(steered, "control", 52, {"control": clip}, {"control_scale": 0.8}, reference_conditions=seen(clip, 0.8),
+                         **guided)
+    large = torch.stack([picture(rng, 64, 64) for _ in range(9)])
+    small = large.float().unflatten(1, (32, 2)).unflatten(3, (32, 2)).mean((2, 4))
+    halved = video_call(steered, "halved", 53, {"control": large}, {"control_scale": 1.0}, reference_conditions=seen(small, 1.0),
+                        reference_downscale_factor=2, prompt="a red cat", num_inference_steps=2, guidance_scale=1.0,
+                        **PLAIN_GUIDANCE, **SMALL)
+    # The other shows what becomes of the sound.
+    del halved.outputs["audio"]
+    return [heard, control, halved]
+
+
 def calls_refined(folder, seed):
     """Two stages of a model that is not distilled: a LoRA in the second one alone."""
     with tempfile.TemporaryDirectory() as model:
@@ -325,6 +397,7 @@ GOLDENS = {
     "stages": ("LTX-2.3, distilled, two stages", 521, build_stages, calls_stages),
     "keyframes": ("LTX-2.3, images at frames of their own", 541, lambda folder, seed: None, calls_keyframes),
     "half_more": ("LTX-2.3, distilled, two stages of one and a half times the size", 581, build_half_more, calls_half_more),
+    "given": ("LTX-2.3, a sound that is given, and control videos", 601, lambda folder, seed: None, calls_given),
     "refined": ("LTX-2.3, two stages with a LoRA in the second", 561, lambda folder, seed: None, calls_refined),
     "pipeline": ("LTX-2, pipeline", 481, build(False), calls20),
 }

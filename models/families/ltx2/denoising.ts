@@ -20,13 +20,14 @@ import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import type { TorchGenerator } from "../../schedulers/noise.ts";
 import { streamOf } from "./config.ts";
+import type { Ltx2Given } from "./encode_given.ts";
 import {
   type GivenPlace,
   givenPlaces,
   type GivenShape,
   type GivenTokens,
   heldVelocity,
-  type Ltx2Given,
+  loopTokens,
   noisyGiven,
   withGiven,
 } from "./given.ts";
@@ -60,6 +61,8 @@ interface LoopOptions {
   readonly schedule: Schedule;
   readonly noise: Ltx2Noise;
   readonly encoded: Ltx2Given;
+  /** A sound that is given, normalised and packed. */
+  readonly heard?: DeviceTensor | undefined;
   /** Of the prompt, and of the negative one where there is one. */
   readonly context: readonly Both<DeviceTensor>[];
   /** What noise is mixed with, by its first level: tokens of a video, and of the sound; nothing by default. */
@@ -80,47 +83,52 @@ export interface Ltx2Loop {
   run(work: Work, generator: TorchGenerator): Promise<void>;
 }
 
-export function loopTokens({ grid, given }: Pick<LoopShape, "grid" | "given">): {
-  readonly video: number;
-  readonly keys: number;
-} {
-  const area = grid.rows * grid.columns;
-  return { video: videoTokens(grid), keys: given.keys.length * area };
-}
-
 export function traceLtx2Loop(
   session: Session,
   { transformer, vae }: Pick<Ltx2Parts, "transformer" | "vae">,
   shape: LoopShape,
-  { suffix = "", schedule, noise: source, encoded, context, clean, enlarged = 1, others }:
-    LoopOptions,
+  options: LoopOptions,
 ): Ltx2Loop {
+  const { suffix = "", schedule, noise: source, encoded, context, clean } = options;
+  const { enlarged = 1, others } = options;
   const { grid, fps, sound, guided, given, tileSide } = shape;
   const { config, weights: { root: weights } } = transformer;
   const { in_channels: channels } = config;
   const area = grid.rows * grid.columns;
-  const { video: count, keys: more } = loopTokens(shape);
+  const { video: count, more } = loopTokens(shape);
   const soundStart = count + more;
   const steps = schedule.timesteps.length;
   const places = givenPlaces(shape);
-  const givenTimes = new GivenTimes(places, schedule.timesteps);
-  const isGiven = places.length > 0;
+  const seenPlaces = places.filter(({ kind }) => kind !== "sound");
+  const givenTimes = new GivenTimes(seenPlaces, schedule.timesteps);
+  const isSeen = seenPlaces.length > 0;
   const level = schedule.sigmas[0]!;
 
   const begin = session.stage("denoise", { name: `begin${suffix}` }).program(
     "begin",
-    { noise: f32(source.size), ...encoded.latents, video: clean?.video, heard: clean?.sound },
-    ({ noise, first, keys, video, heard }, graph) => {
-      const times = ltx2Times(
-        ...[graph, config, weights, [...schedule.timesteps], givenTimes.timesteps] as const,
-      );
+    {
+      noise: f32(source.size),
+      ...encoded.latents,
+      given: options.heard,
+      video: clean?.video,
+      heard: clean?.sound,
+    },
+    ({ noise, first, keys, control, given: sound, video, heard }, graph) => {
+      const times = ltx2Times(graph, config, weights, [...schedule.timesteps], {
+        more: givenTimes.timesteps,
+        hasSound: sound !== undefined,
+      });
+      const tokensOf = (latents: Tensor | undefined) => latents?.reshape(1, -1, channels);
       const tokens = {
-        first: first?.reshape(1, -1, channels),
-        keys: keys?.reshape(1, -1, channels),
+        first: tokensOf(first),
+        keys: tokensOf(keys),
+        control: tokensOf(control),
+        sound: tokensOf(sound),
       };
+      const further = [tokens.keys, tokens.control].filter((x) => x !== undefined);
       const pure = source.arrange(noise);
       const own = video && heard &&
-        concat([video, ...tokens.keys ? [tokens.keys] : [], heard], 1);
+        concat([video, ...further, heard], 1);
       const mixed = own
         ? elementwise("level * n + (1.0 - level) * x", { n: pure, x: own }, {
           scalars: { level },
@@ -148,7 +156,8 @@ export function traceLtx2Loop(
     };
   });
 
-  const { sample, first, keys, times } = begin.outputs;
+  const { sample, first, keys, control, sound: held, times } = begin.outputs;
+  const tokens = { first, keys, control, sound: held };
   const loop = session.stage("denoise", { name: `denoise${suffix}`, repeats: steps });
   const seen = { height: grid.rows * enlarged, width: grid.columns * enlarged };
   const shown = ltx2Frames(vae, { frames: 1, ...seen, tileSide });
@@ -163,8 +172,7 @@ export function traceLtx2Loop(
       context: [context[kind === "negative" ? 1 : 0]!],
       positions,
       times,
-      first,
-      keys,
+      ...tokens,
     })),
     step: { shape: [1 + givenTimes.count], values: (i) => [i, ...givenTimes.rows(i)] },
     predict: (
@@ -180,7 +188,7 @@ export function traceLtx2Loop(
         positions: at as unknown as Ltx2Positions<Rotation>,
         times: { video: times[0]!, audio: times[1]! } as Ltx2Times<Tensor>,
         step: slice(step, 0, 0, 1),
-        ...(isGiven && {
+        ...(isSeen && {
           videoSteps: step,
           tokenTimes: givenTimes.ofTokens(graph, soundStart),
         }),
@@ -194,7 +202,7 @@ export function traceLtx2Loop(
       return heldVelocity(velocity, x, clean, places, sigma);
     },
     guidance: guided.length > 1
-      ? ltx2CombinedGuidance(guided.length, soundStart, places, { first, keys })
+      ? ltx2CombinedGuidance(guided.length, soundStart, places, tokens)
       : undefined,
     preview: {
       decoder: shown.decoder,
@@ -216,7 +224,7 @@ export function traceLtx2Loop(
     async run(work, generator) {
       const draw = source.draw(generator);
       const noise = draw();
-      const tables = ltx2Positions(config, grid, sound, fps, given.keys.map(({ frame }) => frame));
+      const tables = ltx2Positions(config, grid, sound, fps, given);
       await work.run([
         ...POSITIONS.flatMap((kind, i) => [
           writing(positions[i]!.cos, tables[kind].cos),
@@ -233,7 +241,7 @@ export function traceLtx2Loop(
 /** The video in the sample of a loop, with the frames that it begins with, [1, tokens, channels]. */
 export function madeVideo(
   { sample, first }: { readonly sample: Tensor } & GivenTokens<Tensor>,
-  shape: Pick<LoopShape, "grid" | "given">,
+  shape: Pick<LoopShape, "grid" | "given" | "sound">,
 ): Tensor {
   const places = givenPlaces(shape).filter(({ kind }) => kind === "first");
   return slice(withGiven(sample, { first }, places), 1, 0, videoTokens(shape.grid));

@@ -1,24 +1,12 @@
 /**
- * What a video is made from beside its prompts: latent frames that it begins with, and images for other frames, whose tokens come
- * after those of the video. What has a strength below 1 is noisy by the rest of it, and every step brings it nearer.
- * Source: diffusers `LTX2ConditionPipeline`.
+ * What a video is made from beside its prompts: latent frames that it begins with; images for other frames and a video that LoRAs
+ * see, whose tokens come after those of the video; a sound. What has a strength below 1 is noisy by the rest of it, and every step
+ * brings it nearer.
+ * Source: diffusers `LTX2ConditionPipeline`, `LTX2InContextPipeline`, and `freeze_audio` of `LTX2DFRPipeline`.
  */
-import {
-  clearing,
-  concat,
-  copyTo,
-  type DeviceTensor,
-  elementwise,
-  f32,
-  slice,
-  type Tensor,
-} from "../../../runtime/mod.ts";
-import type { Session } from "../../memory/session.ts";
-import { traceLtx2Encoder } from "../../pipeline/ltx2_coders.ts";
+import { concat, elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
-import type { VideoFrames } from "../../pipeline/video_coders.ts";
-import type { Work } from "../../pipeline/work.ts";
-import type { Ltx2Parts } from "./parts.ts";
+import { controlOf, type ControlVideo } from "./control.ts";
 import { type VideoGrid, videoTokens } from "./positions.ts";
 import { SettingError } from "../../setting_error.ts";
 
@@ -30,6 +18,9 @@ export interface GivenShape {
   readonly first: number;
   readonly firstStrength: number;
   readonly keys: readonly KeyFrame[];
+  readonly control?: ControlVideo | undefined;
+  /** Whether the sound is given. */
+  readonly hasSound: boolean;
 }
 
 /** An image for a frame that is not the first. */
@@ -39,7 +30,7 @@ interface KeyFrame {
 }
 
 /** Frames that the images of a request are for: those that it says, else such as begin latent frames, evenly spread. */
-function imageFrames(
+export function imageFrames(
   { images = [], imageFrames, numFrames }: PipelineRequest,
   temporal: number,
 ): readonly number[] {
@@ -102,6 +93,7 @@ export function givenOf(
   temporal: number,
 ): GivenShape {
   const { task, video = [], imageStrengths: strengths = [1] } = request;
+  const hasSound = request.audio !== undefined;
   if (task === "I2V") {
     const placed = imageFrames(request, temporal).map((frame, i) => ({
       frame,
@@ -112,19 +104,36 @@ export function givenOf(
       first: first ? 1 : 0,
       firstStrength: first?.strength ?? 1,
       keys: placed.filter(({ frame }) => frame > 0),
+      hasSound,
     };
   }
-  if (task !== "F2V") return { first: 0, firstStrength: 1, keys: [] };
+  const nothing = { first: 0, firstStrength: 1, keys: [], hasSound };
+  if (task === "V2V") return { ...nothing, control: controlOf(request) };
+  if (task !== "F2V") return nothing;
   const known = Math.floor((Math.min(video.length, CONTINUED_FRAMES) - 1) / temporal) + 1;
   // At least one latent frame is new, where there are two.
-  return { first: Math.min(known, Math.max(1, frames - 1)), firstStrength: 1, keys: [] };
+  return { ...nothing, first: Math.min(known, Math.max(1, frames - 1)) };
 }
 
 /** Tokens of what is given, [1, tokens, channels] each. */
 export type GivenTokens<T> = {
   readonly first?: T | undefined;
   readonly keys?: T | undefined;
+  readonly control?: T | undefined;
+  readonly sound?: T | undefined;
 };
+
+/** How many tokens of a loop are the video's, those of images and of a control video, and the sound's. */
+export function loopTokens(
+  { grid, given: { keys, control } }: {
+    readonly grid: VideoGrid;
+    readonly given: GivenShape;
+  },
+): { readonly video: number; readonly more: number } {
+  const area = grid.rows * grid.columns;
+  const seen = control ? videoTokens(grid) / control.scale ** 2 : 0;
+  return { video: videoTokens(grid), more: keys.length * area + seen };
+}
 
 /** Tokens of the sample that something is given for. */
 export interface GivenPlace {
@@ -137,20 +146,28 @@ export interface GivenPlace {
 }
 
 export function givenPlaces(
-  { given: { first, firstStrength, keys }, grid }: {
+  shape: {
     readonly given: GivenShape;
     readonly grid: VideoGrid;
+    /** Latents of the sound. */
+    readonly sound: number;
   },
 ): GivenPlace[] {
+  const { given: { first, firstStrength, keys, control, hasSound }, grid, sound } = shape;
   const area = grid.rows * grid.columns;
-  const count = videoTokens(grid);
-  const begin = { kind: "first", start: 0, end: first * area, from: 0, strength: firstStrength };
+  const { video, more } = loopTokens(shape);
+  const soundStart = video + more;
+  const place = (kind: GivenPlace["kind"], start: number, end: number, strength = 1, from = 0) => ({
+    ...{ kind, start, end, strength, from },
+  });
   return [
-    ...first > 0 ? [begin as GivenPlace] : [],
-    ...keys.map(({ strength }, i): GivenPlace => {
-      const from = i * area;
-      return { kind: "keys", start: count + from, end: count + from + area, from, strength };
+    ...first > 0 ? [place("first", 0, first * area, firstStrength)] : [],
+    ...keys.map(({ strength }, i) => {
+      const start = video + i * area;
+      return place("keys", start, start + area, strength, i * area);
     }),
+    ...control ? [place("control", video + keys.length * area, soundStart, control.strength)] : [],
+    ...hasSound ? [place("sound", soundStart, soundStart + sound)] : [],
   ];
 }
 
@@ -220,109 +237,5 @@ export function heldVelocity(
       c: tokensOf(given, place),
       s: sigma,
     }, { scalars: { strength: place.strength } });
-  });
-}
-
-export interface Ltx2Given {
-  /** Latents, normalised, [frames, height, width, channels]. */
-  readonly latents: GivenTokens<DeviceTensor>;
-  run(work: Work): Promise<void>;
-}
-
-/** `scale` is how many times longer the sides of the frames that are brought are. */
-export function traceLtx2Given(
-  session: Session,
-  { vae }: Pick<Ltx2Parts, "vae">,
-  { given: { first, keys }, grid, tileSide }: {
-    readonly given: GivenShape;
-    readonly grid: VideoGrid;
-    readonly tileSide: number;
-  },
-  temporal: number,
-  scale = 1,
-): Ltx2Given {
-  const size = { height: grid.rows, width: grid.columns, tileSide };
-  const name = (name: string) => scale > 1 ? `${name} small` : name;
-  const begin = first > 0
-    ? traceLtx2Encoder(session, vae, { ...size, frames: first }, { name: name("encode") })
-    : undefined;
-  const others = keys.length > 0 ? traceKeys(session, vae, size, keys.length, name) : undefined;
-  const count = (first - 1) * temporal + 1;
-  return {
-    latents: { first: begin?.latents, keys: others?.latents },
-    async run(work) {
-      const { task, images = [], video = [], width } = work.request;
-      const frames = imageFrames(work.request, temporal);
-      const imagesOf = (isFirst: boolean) =>
-        images.filter((_, i) => (frames[i] === 0) === isFirst).map(({ data }) => data);
-      const seen = (frame: Uint8Array | undefined) =>
-        scale > 1 && frame ? smallerFrame(frame, width, scale) : frame;
-      const own = task === "F2V" ? video.slice(-count) : imagesOf(true);
-      await begin?.run(work, { length: own.length, at: (i) => seen(own[i]) });
-      await others?.run(work, imagesOf(false).map(seen));
-    },
-  };
-}
-
-/** Images of a latent frame each, one after the other. */
-function traceKeys(
-  session: Session,
-  vae: Ltx2Parts["vae"],
-  size: { readonly height: number; readonly width: number; readonly tileSide: number },
-  count: number,
-  name: (name: string) => string,
-): {
-  readonly latents: DeviceTensor;
-  run(work: Work, images: readonly ReturnType<VideoFrames["at"]>[]): Promise<void>;
-} {
-  const encoder = traceLtx2Encoder(session, vae, { ...size, frames: 1 }, {
-    name: name("encode keys"),
-    runs: count,
-  });
-  const { stage, latents } = encoder;
-  const all = stage.tensor("key latents", [count, ...latents.shape.slice(1)]);
-  const keep = stage.program(
-    name("keep key"),
-    { latents, all, shares: f32(count, 1, 1, 1) },
-    ({ latents, all: sum, shares }) =>
-      copyTo(elementwise("sum + shares * x", { sum, shares, x: latents }), all),
-  );
-  return {
-    latents: all,
-    async run(work, images) {
-      for (const [i, image] of images.entries()) {
-        await encoder.run(work, { length: 1, at: () => image });
-        const shares = Float32Array.from({ length: count }, (_, k) => Number(k === i));
-        await work.run([...i === 0 ? [clearing([all])] : [], keep.call({ shares })]);
-      }
-    },
-  };
-}
-
-/** A frame whose sides are `scale` times shorter, in [-1, 1], by torch's bilinear filter, which sees four pixels. */
-function smallerFrame(frame: Uint8Array, width: number, scale: number): Float32Array {
-  const height = frame.length / 3 / width;
-  const [rows, columns] = [smallerPlaces(height, scale), smallerPlaces(width, scale)];
-  const made = new Float32Array(rows.length * columns.length * 3);
-  let at = 0;
-  for (const [top, bottom, down] of rows) {
-    for (const [left, right, along] of columns) {
-      for (let channel = 0; channel < 3; channel++, at++) {
-        const pixel = (y: number, x: number) => frame[(y * width + x) * 3 + channel]!;
-        const above = pixel(top, left) * (1 - along) + pixel(top, right) * along;
-        const below = pixel(bottom, left) * (1 - along) + pixel(bottom, right) * along;
-        made[at] = (above * (1 - down) + below * down) / 127.5 - 1;
-      }
-    }
-  }
-  return made;
-}
-
-/** The two places that each place of a shorter side lies between, and how near to the second. */
-function smallerPlaces(side: number, scale: number): [number, number, number][] {
-  return Array.from({ length: side / scale }, (_, i) => {
-    const exact = (i + 0.5) * scale - 0.5;
-    const first = Math.floor(exact);
-    return [first, Math.min(first + 1, side - 1), exact - first];
   });
 }

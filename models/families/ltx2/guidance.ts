@@ -26,6 +26,11 @@ const DEFAULT_AUDIO_GUIDANCE = 7;
 const DEFAULT_MODALITY = 3;
 export const DEFAULT_RESCALE = 0.7;
 const DEFAULT_BLOCKS = [28];
+/** Settings of the guidance of a sound that is made. */
+const AUDIO_SCALES = [
+  ...["audioGuidanceScale", "audioStgScale", "audioModalityScale"] as const,
+  "audioGuidanceRescale",
+] as const;
 
 /** Scales of video and sound. Where nothing is guided by the prompt, nothing else guides unless a request says so. */
 function scalesOf(
@@ -36,8 +41,11 @@ function scalesOf(
   const isGuided = guidance > 1;
   const { stgScale: stg = isGuided && perturbed_attn ? 1 : 0 } = request;
   const { modalityScale: modality = isGuided ? DEFAULT_MODALITY : 1 } = request;
+  const video = { guidance, stg, modality, rescale };
+  // A sound that is given needs none.
+  if (request.audio) return { video, audio: { guidance: 1, stg: 0, modality: 1, rescale: 0 } };
   return {
-    video: { guidance, stg, modality, rescale },
+    video,
     audio: {
       guidance: request.audioGuidanceScale ?? (isGuided ? DEFAULT_AUDIO_GUIDANCE : guidance),
       stg: request.audioStgScale ?? stg,
@@ -72,6 +80,14 @@ export function checkLtx2Guidance(
   { perturbed_attn, num_layers }: Ltx2TransformerConfig,
 ): void {
   const { stgScale = 0, audioStgScale = 0, stgBlocks: blocks = [] } = request;
+  const idle = request.audio && AUDIO_SCALES.find((name) => request[name] !== undefined);
+  if (idle) {
+    throw new RangeError(
+      `Cannot use ${idle} ${
+        request[idle]
+      } with a sound that is given: nothing of it is made; omit it`,
+    );
+  }
   const asked = Math.max(stgScale, audioStgScale);
   if (asked > 0 && !perturbed_attn) {
     throw new SettingError(
@@ -117,12 +133,13 @@ export function ltx2CombinedGuidance(
   passes: number,
   soundStart: number,
   places: readonly GivenPlace[],
-  { first, keys }: GivenTokens<DeviceTensor>,
+  tokens: GivenTokens<DeviceTensor>,
 ): CombinedGuidance {
   const own = 1 + passes;
+  const inputs = Object.entries(tokens).flatMap(([kind, x]) => x ? [[kind, x] as const] : []);
   return {
     settings: 1 + 2 * own,
-    inputs: { ...(first && { first }), ...(keys && { keys }) },
+    inputs: Object.fromEntries(inputs),
     trace(outputs, settings, given) {
       const tokens = given as GivenTokens<Tensor>;
       const sample = withGiven(given.sample, tokens, places);

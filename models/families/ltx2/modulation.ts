@@ -38,13 +38,19 @@ interface ModalityTimes<Table> {
 
 export type Ltx2Times<Table> = Readonly<Record<Modality, ModalityTimes<Table>>>;
 
-/** What the blocks need of timesteps, 0 to 1000; those of the tokens of a video may be followed by further ones. */
+/**
+ * What the blocks need of timesteps, 0 to 1000; those of the tokens of a video may be followed by further ones. A sound that is
+ * given is at its end all the time.
+ */
 export function ltx2Times(
   graph: Graph,
   config: Ltx2TransformerConfig,
   weights: WeightScope,
   timesteps: readonly number[],
-  more: readonly number[] = [],
+  { more = [], hasSound = false }: {
+    readonly more?: readonly number[];
+    readonly hasSound?: boolean;
+  } = {},
 ): Ltx2Times<Tensor> {
   const gateScale = config.cross_attn_timestep_scale_multiplier / config.timestep_scale_multiplier;
   const of = (modality: Modality): ModalityTimes<Tensor> => {
@@ -56,19 +62,20 @@ export function ltx2Times(
       const activated = elementwise("act_silu(t)", { t: embedded });
       return { embedded, rows: linearLayer(own, "linear", activated, rows * dim) };
     };
-    const all = modality === "video" ? [...timesteps, ...more] : timesteps;
+    const isVideo = modality === "video";
+    const ends = hasSound ? timesteps.map(() => 0) : timesteps;
+    const [own, others] = isVideo ? [timesteps, ends] : [ends, timesteps];
+    const all = isVideo ? [...own, ...more] : own;
     const { embedded, rows } = vectors(`${prefix}time_embed`, blockRows(config), all);
-    const way = modality === "video" ? "a2v" : "v2a";
+    const way = isVideo ? "a2v" : "v2a";
     const cross = `av_cross_attn_${modality}`;
     const hasText = config.cross_attn_mod && config.use_prompt_adaln_single;
     return {
       block: rows,
       embedded,
-      cross: vectors(`${cross}_scale_shift`, CROSS_VECTORS.length, timesteps).rows,
-      gate: vectors(`${cross}_${way}_gate`, 1, timesteps, gateScale).rows,
-      text: hasText
-        ? vectors(`${prefix}prompt_adaln`, TEXT_VECTORS.length, timesteps).rows
-        : undefined,
+      cross: vectors(`${cross}_scale_shift`, CROSS_VECTORS.length, others).rows,
+      gate: vectors(`${cross}_${way}_gate`, 1, others, gateScale).rows,
+      text: hasText ? vectors(`${prefix}prompt_adaln`, TEXT_VECTORS.length, own).rows : undefined,
     };
   };
   return { video: of("video"), audio: of("audio") };

@@ -6,6 +6,7 @@ import {
   LTX2_AUDIO_VAE_CONFIG,
   melRate,
 } from "../../autoencoders/ltx2/audio_config.ts";
+import { hasSide } from "../../autoencoders/require_encoder.ts";
 import {
   LTX2_LATENT_UPSAMPLER_CONFIG,
   upsamplerScale,
@@ -146,7 +147,7 @@ export function isDistilled({ transformer: { path } }: Pick<Ltx2Parts, "transfor
 }
 
 export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
-  const { vae, transformer } = parts;
+  const { vae, audioVae, transformer } = parts;
   const { spatial, temporal } = ltx2Scale(vae.config);
   const sampling = isDistilled(parts)
     ? { numInferenceSteps: DISTILLED_SIGMAS.length, guidanceScale: 1 }
@@ -154,7 +155,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
   const seconds = transformer.config.pos_embed_max_pos;
   const maxFrames = Math.floor(seconds * FPS / temporal) * temporal + 1;
   return {
-    supportedTasks: ["T2V", "I2V", "F2V"],
+    supportedTasks: ["T2V", "I2V", "F2V", "V2V"],
     defaultTask: "T2V",
     defaults: {
       ...{ width: 24 * spatial, height: 16 * spatial, fps: FPS },
@@ -162,6 +163,13 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
       ...sampling,
     },
     givesAudio: true,
+    ...hasSide(audioVae.weights, "encoder") && {
+      takesAudio: {
+        sampleRate: audioVae.config.sample_rate,
+        channels: audioVae.config.in_channels,
+      },
+    },
+    controlsByVideo: true,
     sizeMultiple: spatial,
     // The autoencoder mirrors edges.
     leastSide: 2 * spatial,
@@ -175,6 +183,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
     optionalSettings: [
       ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...["guidanceRescale", "modalityScale", "imageFrames", "imageStrengths"] as const,
+      "controlScale" as const,
       ...parts.latentUpsampler && (isDistilled(parts) || parts.transformer2)
         ? ["twoStages"] as const
         : [],

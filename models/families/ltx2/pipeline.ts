@@ -9,13 +9,15 @@ import { ltx2Scale } from "../../autoencoders/ltx2/video_config.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { ltx2Frames } from "../../pipeline/ltx2_coders.ts";
-import { traceLtx2Sound } from "../../pipeline/ltx2_sound.ts";
+import { traceLtx2Hearing, traceLtx2Sound } from "../../pipeline/ltx2_sound.ts";
 import { rearrange } from "../../rearrange.ts";
 import { isFirst } from "../../sharing/ranks.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
 import { TorchGenerator } from "../../schedulers/noise.ts";
-import { loopTokens, madeVideo, traceLtx2Loop } from "./denoising.ts";
-import { checkLtx2Images, givenOf, traceLtx2Given } from "./given.ts";
+import { checkLtx2Control } from "./control.ts";
+import { madeVideo, traceLtx2Loop } from "./denoising.ts";
+import { traceLtx2Given } from "./encode_given.ts";
+import { checkLtx2Images, givenOf, loopTokens } from "./given.ts";
 import { checkLtx2Guidance, isPromptGuided, ltx2Passes, stgBlocks } from "./guidance.ts";
 import { LTX2_FILES } from "./layouts.ts";
 import { MODALITIES } from "./modulation.ts";
@@ -23,12 +25,16 @@ import { ORIGINAL_LTX2 } from "./names.ts";
 import { Ltx2Noise } from "./noise.ts";
 import { isDistilled, LTX2_PARTS, ltx2Info } from "./parts.ts";
 import { ltx2Schedule, SECOND_SIGMAS, soundLatents } from "./schedule.ts";
-import { checkTwoStages, smallerGrid, traceSecondStage } from "./second_stage.ts";
+import { smallerGrid } from "./positions.ts";
+import { checkTwoStages, traceSecondStage } from "./second_stage.ts";
 import { traceLtx2Prompts } from "./text.ts";
 import { SettingError } from "../../setting_error.ts";
 
 export const LTX2 = defineFamily({
-  classNames: ["LTX2Pipeline", "LTX2ImageToVideoPipeline", "LTX2ConditionPipeline"],
+  classNames: [
+    ...["LTX2Pipeline", "LTX2ImageToVideoPipeline", "LTX2ConditionPipeline"],
+    "LTX2InContextPipeline",
+  ],
   files: LTX2_FILES,
   parts: LTX2_PARTS,
   lora: { transformer: { family: "LTX-2", layouts: [ORIGINAL_LTX2] }, textEncoder: "Gemma 3" },
@@ -41,8 +47,11 @@ export const LTX2 = defineFamily({
       const { spatial } = upsamplerScale(latentUpsampler!.config);
       checkTwoStages(request, transformer.config, spatial);
     }
-    const [temporal] = transformer.config.vae_scale_factors;
+    const [temporal, down, right] = transformer.config.vae_scale_factors;
     checkLtx2Images(request, temporal);
+    const { width, height, twoStages } = request;
+    const scale = twoStages ? upsamplerScale(latentUpsampler!.config).spatial : 1;
+    checkLtx2Control(request, { rows: height / down / scale, columns: width / right / scale });
     const { maxSequenceLength: tokens } = request;
     const registers = MODALITIES.map((modality) =>
       config[`${modality}_connector_num_learnable_registers`]
@@ -74,10 +83,12 @@ export const LTX2 = defineFamily({
       grid,
       fps,
       sound: soundLatents(numFrames, fps, audioRate(audioVae.config)),
+      seconds: numFrames / fps,
       hasSound: request.enableAudio !== false,
       given,
       /** Of a first frame alone the noise is that of latents, as without one. */
-      drawsTokens: request.task === "F2V" || given.keys.length > 0 || given.firstStrength < 1 ||
+      drawsTokens: given.control !== undefined || request.task === "F2V" ||
+        given.keys.length > 0 || given.firstStrength < 1 ||
         (request.twoStages === true && given.first > 0),
       steps: request.numInferenceSteps,
       /** How many times smaller the video is made before, if it is. */
@@ -110,25 +121,29 @@ export const LTX2 = defineFamily({
 
     // 1. Encode: what is given beside the prompts; the prompts.
     const encoded = traceLtx2Given(session, parts, beginning, temporal, before?.before);
+    const hearing = shape.given.hasSound
+      ? traceLtx2Hearing(session, parts, { latents: sound, seconds: shape.seconds })
+      : undefined;
     const second = before ? parts.transformer2 : undefined;
     const text = traceLtx2Prompts(session, parts, shape, second);
     const { context } = text;
 
     // 2. Noise of both, as tokens one after the other. 3. Denoise.
     const noiseOf = (own: typeof shape, drawsTokens: boolean) => {
-      const { video, keys } = loopTokens(own);
+      const { video, more } = loopTokens(own);
       return drawsTokens
-        ? new Ltx2Noise([1, video + keys, channels], [1, sound, channels])
+        ? new Ltx2Noise([1, video + more, channels], [1, sound, channels])
         : new Ltx2Noise(
           [1, channels, own.grid.frames, own.grid.rows, own.grid.columns],
           [1, latent_channels, sound, mel_bins / AUDIO_SCALE],
         );
     };
-    const { video, keys } = loopTokens(beginning);
+    const { video, more } = loopTokens(beginning);
     const loop = traceLtx2Loop(session, parts, beginning, {
-      schedule: ltx2Schedule(scheduler, video + keys, steps, shape),
+      schedule: ltx2Schedule(scheduler, video + more, steps, shape),
       noise: noiseOf(beginning, shape.drawsTokens),
       encoded,
+      heard: hearing?.latents,
       context,
       ...(before && {
         enlarged: shape.before,
@@ -141,12 +156,13 @@ export const LTX2 = defineFamily({
       loop,
       noise: noiseOf(shape, true),
       context: second ? context.slice(-1) : context,
+      heard: hearing?.latents,
       temporal,
     });
     const { sample, first, soundStart } = refined?.loop ?? loop;
 
     // 4. Decode: the sound, then frame by frame.
-    const heard = shape.hasSound && isFirst(session.ranks)
+    const heard = shape.hasSound && !hearing && isFirst(session.ranks)
       ? traceLtx2Sound(session, parts, sound)
       : undefined;
     const soundTokens = heard?.stage.program("sound tokens", { sample }, ({ sample }) => {
@@ -163,6 +179,7 @@ export const LTX2 = defineFamily({
     return async (work) => {
       const generator = new TorchGenerator(work.request.seed);
       await encoded.run(work);
+      await hearing?.run(work);
       await text.run(work);
       await loop.run(work, generator);
       await refined?.run(work, generator);

@@ -18,6 +18,11 @@ export function videoTokens({ frames, rows, columns }: VideoGrid): number {
   return frames * rows * columns;
 }
 
+/** One whose sides are `scale` times shorter. */
+export function smallerGrid({ frames, rows, columns }: VideoGrid, scale: number): VideoGrid {
+  return { frames, rows: rows / scale, columns: columns / scale };
+}
+
 /** Middle of a latent frame, in seconds. */
 function frameTime(
   { vae_scale_factors: [temporal], causal_offset: offset }: Ltx2TransformerConfig,
@@ -101,35 +106,47 @@ export const POSITIONS = ["video", "audio", "videoCross", "audioCross"] as const
 
 export type Ltx2Positions<Table> = Readonly<Record<typeof POSITIONS[number], Table>>;
 
-/** Tokens of images for frames `keys` follow those of the video. */
+/** Where tokens are that follow those of a video: of images for frames, and of a video whose sides are `scale` times shorter. */
+export interface FurtherTokens {
+  readonly keys: readonly { readonly frame: number }[];
+  readonly control?: { readonly scale: number } | undefined;
+}
+
 export function ltx2Positions(
   config: Ltx2TransformerConfig,
   grid: VideoGrid,
   sound: number,
   fps: number,
-  keys: readonly number[] = [],
+  { keys, control }: FurtherTokens = { keys: [] },
 ): Ltx2Positions<RotaryTables> {
   const { vae_scale_factors: [, down, right], base_height, base_width, rope_theta } = config;
   const { pos_embed_max_pos: seconds, audio_pos_embed_max_pos: soundSeconds } = config;
   const crossSeconds = Math.max(seconds, soundSeconds);
-  const area = grid.rows * grid.columns;
-  const count = videoTokens(grid);
-  const tokens = count + keys.length * area;
-  const axis = (of: (token: number) => number) =>
-    Float32Array.from({ length: tokens }, (_, i) => of(i));
-  const times = axis((i) =>
-    i < count
-      ? frameTime(config, Math.floor(i / area), fps)
-      : imageTime(keys[Math.floor((i - count) / area)]!, fps)
-  );
-  const rows = axis((i) => (Math.floor(i / grid.columns) % grid.rows + 0.5) * down / base_height);
-  const columns = axis((i) => (i % grid.columns + 0.5) * right / base_width);
+  const [times, rows, columns]: [number[], number[], number[]] = [[], [], []];
+  const addFrame = (time: number, scale = 1) => {
+    const { rows: height, columns: width } = smallerGrid(grid, scale);
+    for (let y = 0; y < height; y++) {
+      for (let x = 0; x < width; x++) {
+        times.push(time);
+        rows.push((y + 0.5) * down * scale / base_height);
+        columns.push((x + 0.5) * right * scale / base_width);
+      }
+    }
+  };
+  const addVideo = (scale?: number) => {
+    for (let i = 0; i < grid.frames; i++) addFrame(frameTime(config, i, fps), scale);
+  };
+  addVideo();
+  for (const { frame } of keys) addFrame(imageTime(frame, fps));
+  if (control) addVideo(control.scale);
   const soundTimes = Float32Array.from({ length: sound }, (_, i) => soundTime(config, i));
-  const share = (values: Float32Array, most: number) => values.map((value) => value / most);
+  const share = (values: ArrayLike<number>, most: number) =>
+    Float32Array.from(values, (value) => value / most);
   const [video, audio] = [streamOf(config, "video").dim, streamOf(config, "audio").dim];
   const cross = config.audio_cross_attention_dim;
+  const places = [rows, columns].map((values) => Float32Array.from(values));
   return {
-    video: positionTables([share(times, seconds), rows, columns], video, rope_theta),
+    video: positionTables([share(times, seconds), ...places], video, rope_theta),
     audio: positionTables([share(soundTimes, soundSeconds)], audio, rope_theta),
     videoCross: positionTables([share(times, crossSeconds)], cross, rope_theta),
     audioCross: positionTables([share(soundTimes, crossSeconds)], cross, rope_theta),

@@ -12,17 +12,12 @@ import type { Work } from "../../pipeline/work.ts";
 import type { TorchGenerator } from "../../schedulers/noise.ts";
 import type { Ltx2TransformerConfig } from "./config.ts";
 import { type Ltx2Loop, madeVideo, traceLtx2Loop } from "./denoising.ts";
-import { traceLtx2Given } from "./given.ts";
+import { traceLtx2Given } from "./encode_given.ts";
 import type { Ltx2Noise } from "./noise.ts";
 import type { Ltx2Parts } from "./parts.ts";
-import { type VideoGrid, videoTokens } from "./positions.ts";
+import { videoTokens } from "./positions.ts";
 import { secondSchedule } from "./schedule.ts";
 import type { Both } from "./transformer.ts";
-
-/** That of the first stage. */
-export function smallerGrid({ frames, rows, columns }: VideoGrid, scale: number): VideoGrid {
-  return { frames, rows: rows / scale, columns: columns / scale };
-}
 
 export function checkTwoStages(
   { width, height }: PipelineRequest,
@@ -45,13 +40,14 @@ type LoopShape = Parameters<typeof traceLtx2Loop>[2];
 export function traceSecondStage(
   session: Session,
   parts: Pick<Ltx2Parts, "transformer" | "transformer2" | "vae" | "latentUpsampler">,
-  { shape, before, loop, noise, context, temporal }: {
+  { shape, before, loop, noise, context, heard, temporal }: {
     readonly shape: LoopShape & Parameters<typeof secondSchedule>[0] & { readonly steps: number };
     /** That of the first stage. */
     readonly before: LoopShape;
     readonly loop: Ltx2Loop;
     readonly noise: Ltx2Noise;
     readonly context: readonly Both<DeviceTensor>[];
+    readonly heard: DeviceTensor | undefined;
     readonly temporal: number;
   },
 ): {
@@ -83,6 +79,7 @@ export function traceSecondStage(
       schedule: secondSchedule(shape),
       noise,
       encoded,
+      heard,
       context,
       clean: enlarge.outputs,
       others: { before: shape.steps, after: 0 },
