@@ -4,7 +4,14 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton, Segments } from "./controls.ts";
 import { draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
-import { GivenInputs, PickControl, PickFiles, PickReferences, RecipeOffer } from "./inputs.ts";
+import {
+  GivenInputs,
+  PickControl,
+  PickFiles,
+  PickReferences,
+  PickSound,
+  RecipeOffer,
+} from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
 import { ToyNote } from "./models_button.ts";
@@ -126,6 +133,7 @@ export function Composer({ model }: { model: Model }): VNode {
       h(PickFiles, { model, state }),
       h(PickControl, { model, state }),
       h(PickReferences, { model, state }),
+      h(PickSound, { model, state }),
       output === "image"
         ? iconButton(
           { label: t("sheet"), onClick: () => view.set({ hasSheet: true }) },

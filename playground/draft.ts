@@ -56,9 +56,11 @@ const KEPT = {
 type Kept = typeof KEPT;
 
 export interface Draft extends Kept {
-  /** Images to make the result of, in order; of a video the first and the last frame. */
+  /** Images to make the result of, in order; of a video the first frame, and others. */
   images: GivenFile[];
   clip: GivenFile | null;
+  /** The sound that the video follows. */
+  sound: GivenFile | null;
   /** Whether the video goes on where the clip ends. */
   continues: boolean;
   /** White where the first image is redrawn. */
@@ -74,6 +76,7 @@ export const draft: Store<Draft> = new Store<Draft>({
   ...memory.read<Partial<Kept>>("draft", {}),
   images: [],
   clip: null,
+  sound: null,
   continues: false,
   mask: null,
   controls: [],
@@ -165,9 +168,13 @@ export function isMasked(state: Draft): boolean {
     (state.mask !== null || outpaintOf(state) !== undefined);
 }
 
-/** Replaces the images. A mask is of the first one, and so is what it grows by. */
+/** Replaces the images. A mask is of the first one, and so is what it grows by; frames are by place. */
 export function setImages(images: GivenFile[]): void {
   const isSame = images[0]?.key === draft.state.images[0]?.key;
+  const isSameCount = images.length === draft.state.images.length;
   draft.set({ images, mask: isSame ? draft.state.mask : null });
   if (!isSame) choose("outpaint", undefined);
+  if (isSameCount) return;
+  choose("image_frames", undefined);
+  choose("image_strengths", undefined);
 }

@@ -57,7 +57,7 @@ export function takeOffer(): void {
   tell(unused.length > 0 ? t("notUsed", { name: found.name, what: unused.join("; ") }) : "");
 }
 
-type FileKind = "image" | "clip" | "lora";
+type FileKind = "image" | "clip" | "sound" | "lora";
 
 const IMAGE = /^(?:\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|GIF8[79]a|BM)/s;
 const CLIP = /^(?:.{4}(?:ftyp|moov|mdat|wide|free)|.E\xdf\xa3|RIFF.{4}AVI )/s;
@@ -70,7 +70,7 @@ const isControl = (byte: number) => byte < 9 || byte > 13 && byte < 32;
 /** How safetensors files begin: the length of their header, and the header. */
 const SAFETENSORS = /^.{6}\0\0\{/s;
 
-/** Tells images, clips and LoRAs from each other; anything else is an error with a sentence for people. */
+/** Tells images, clips, sounds and LoRAs from each other; anything else is an error with a sentence for people. */
 export async function kindOf(file: File): Promise<FileKind> {
   const bytes = new Uint8Array(await file.slice(0, 64).arrayBuffer());
   const start = String.fromCharCode(...bytes);
@@ -86,6 +86,7 @@ export async function kindOf(file: File): Promise<FileKind> {
   }
   if (SAFETENSORS.test(start) && file.name.endsWith(".safetensors")) return "lora";
   if (/\.(?:safetensors|ckpt|pth?)$/i.test(file.name)) throw refuse(t("fileNoLora"));
+  if (!isText && file.type.startsWith("audio/")) return "sound";
   if (!OTHER_IMAGE.test(start)) {
     if (CLIP.test(start) || !isText && file.type.startsWith("video/")) return "clip";
   }

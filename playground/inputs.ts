@@ -15,16 +15,18 @@ import {
 import { h, icon, type VNode } from "./elements.ts";
 import { kindOf, offer, offerRecipe, takeOffer } from "./given_files.ts";
 import { takeLoras } from "./lora_files.ts";
+import { keyFrames } from "./key_frames.ts";
 import { controlsOf } from "./request.ts";
-import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
+import { does, maxImages, type Model, takesControl, takesSound, takesVideo } from "./model.ts";
 import { useStore } from "./store.ts";
 import { t } from "./texts.ts";
 import { tell, view } from "./view.ts";
 
 /** Takes in what was dropped, pasted or chosen, and tells what of it is of no use. */
 export async function takeFiles(model: Model, list: FileList | null | undefined): Promise<void> {
-  const { images, clips, loras, notes } = await sorted([...list ?? []]);
+  const { images, clips, sounds, loras, notes } = await sorted([...list ?? []]);
   const [clip] = clips;
+  takeSound(model, sounds[0], notes);
   if (clip && takesVideo(model)) {
     draft.set({ output: "video", clip: givenFile(clip, clip.name), images: [], mask: null });
     if (clips.length > 1 || images.length > 0) notes.push(t("onlyUsed", { name: clip.name }));
@@ -35,6 +37,13 @@ export async function takeFiles(model: Model, list: FileList | null | undefined)
   tell(notes.join(" "));
   if (loras.length > 0) await takeLoras(model, loras);
   await offerRecipe(images.length === 1 ? images[0] : undefined);
+}
+
+function takeSound(model: Model, file: File | undefined, notes: string[]): void {
+  if (!file) return;
+  if (takesSound(model, { output: "video" })) {
+    draft.set({ output: "video", sound: givenFile(file, file.name) });
+  } else notes.push(t("noSounds"));
 }
 
 function takeImages(model: Model, images: File[], notes: string[]): void {
@@ -57,10 +66,11 @@ function takeImages(model: Model, images: File[], notes: string[]): void {
 /** Files by what they are, and what is wrong with the rest. */
 async function sorted(
   files: File[],
-): Promise<Record<"images" | "clips" | "loras", File[]> & { notes: string[] }> {
+): Promise<Record<"images" | "clips" | "sounds" | "loras", File[]> & { notes: string[] }> {
   const found = {
     images: [] as File[],
     clips: [] as File[],
+    sounds: [] as File[],
     loras: [] as File[],
     notes: [] as string[],
   };
@@ -121,6 +131,21 @@ export function PickReferences({ model, state }: { model: Model; state: Draft })
   });
 }
 
+/** A sound, or a video whose sound is meant. */
+export function PickSound({ model, state }: { model: Model; state: Draft }): VNode | null {
+  if (!takesSound(model, state)) return null;
+  return h(FileButton, {
+    label: t("addSound"),
+    name: "sound",
+    multiple: false,
+    accept: "audio/*,video/*",
+    onPick: (files) => {
+      const [file] = files ?? [];
+      if (file) draft.set({ sound: givenFile(file, file.name) });
+    },
+  });
+}
+
 /** The last picture wins where only one may be. */
 function addControl({ max_controls: most }: Model, file: File): void {
   const control = { ...givenFile(file, file.name), settings: {} };
@@ -176,7 +201,9 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
   const { images, clip, output } = state;
   const controls = controlsOf(model, state).filter(({ isPainted }) => !isPainted);
   const references = givenReferences(model, state);
-  if (images.length + controls.length + references.length === 0 && !clip) return null;
+  const sound = takesSound(model, state) ? state.sound : null;
+  if (images.length + controls.length + references.length === 0 && !clip && !sound) return null;
+  const frames = keyFrames(model, state);
   const canMask = output === "image" && model.inpainting !== null;
   const canGrow = model.settings.some(({ name }) => name === "outpaint");
   const isGrown = outpaintOf(state) !== undefined;
@@ -187,7 +214,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
       h(Given, {
         key: file.key,
         file,
-        caption: captionOf(output, images.length, index),
+        caption: captionOf(output, images.length, index, frames?.[index]),
         onMove: index > 0 ? () => swap(images, index) : undefined,
         onRemove: () => setImages(images.filter(({ key }) => key !== file.key)),
         use: canMask && index === 0
@@ -231,6 +258,17 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
           })
           : null,
       })
+      : null,
+    sound
+      ? h(
+        "li",
+        { class: "heard", key: sound.key },
+        h("audio", { src: sound.url, controls: true, "aria-label": sound.name }),
+        iconButton({
+          label: t("remove", { name: sound.name }),
+          onClick: () => draft.set({ sound: null }),
+        }, icon("close")),
+      )
       : null,
   );
 }
@@ -285,7 +323,15 @@ function Given({ file: { name, url }, caption, onMove, onRemove, use }: GivenPro
   );
 }
 
-function captionOf(output: Draft["output"], count: number, index: number): string {
+function captionOf(
+  output: Draft["output"],
+  count: number,
+  index: number,
+  frame: number | undefined,
+): string {
+  if (output === "video" && frame !== undefined) {
+    return frame === 0 ? t("firstFrame") : t("frameAt", { frame });
+  }
   if (output === "video") return t(index === 0 ? "firstFrame" : "lastFrame");
   return count > 1 ? t("imageAt", { place: index + 1 }) : t("image");
 }

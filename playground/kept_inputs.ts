@@ -5,7 +5,7 @@ import { type Draft, draft, type GivenFile, givenFile } from "./draft.ts";
 /** Inputs, as `Draft` has them. */
 type Inputs = Pick<Draft, (typeof NAMES)[number]>;
 
-const NAMES = ["images", "clip", "continues", "mask", "controls", "references"] as const;
+const NAMES = ["images", "clip", "sound", "continues", "mask", "controls", "references"] as const;
 
 // The library has `denoise`, where the page runs without a server.
 const [DATABASE, TABLE] = ["denoise.page", "inputs"];
@@ -63,17 +63,19 @@ export async function keepInputs(): Promise<void> {
   });
 }
 
-function isEmpty({ images, clip, controls, references }: Inputs): boolean {
-  return images.length + controls.length + references.length === 0 && clip === null;
+function isEmpty({ images, clip, sound, controls, references }: Inputs): boolean {
+  return images.length + controls.length + references.length === 0 && !clip && !sound;
 }
 
 /** The same with addresses of this visit. */
-function renewed({ images, clip, controls, references, ...others }: Inputs): Inputs {
+function renewed({ images, clip, sound, controls, references, ...others }: Inputs): Inputs {
   const again = <T extends GivenFile>(file: T) => ({ ...file, ...givenFile(file.blob, file.name) });
   return {
     ...others,
     images: images.map(again),
     clip: clip && again(clip),
+    // What an older page kept has none.
+    sound: sound ? again(sound) : null,
     controls: controls.map((file) => file.isPainted ? file : again(file)),
     references: references.map(({ mask, ...file }) => ({
       ...again(file),

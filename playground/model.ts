@@ -55,6 +55,8 @@ export interface Model {
     takes_video_masks: boolean;
   };
   gives_audio: boolean;
+  /** Whether its videos can follow a sound. */
+  takes_audio: boolean;
   settings: Setting[];
   takes_loras: boolean;
   loras: string[];
@@ -154,6 +156,10 @@ export function settingsFor(model: Model, task: string | undefined, isMasked = f
     defaults: { [task]: model.inpainting.strength },
   };
   return [...settings.filter(({ name }) => name !== "strength"), strength];
+}
+
+export function takesSound(model: Model, { output }: Pick<Inputs, "output">): boolean {
+  return output === "video" && model.takes_audio;
 }
 
 export function takesControl(model: Model, { output }: Pick<Inputs, "output">): boolean {

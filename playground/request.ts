@@ -34,6 +34,7 @@ import {
   settingsFor,
   sizeProblem,
   takesControl,
+  takesSound,
   taskOf,
   withLoras,
 } from "./model.ts";
@@ -59,7 +60,7 @@ const USUAL_REFERENCE = {
 };
 
 /** Inputs that have fields of their own. */
-const TOLD = ["mask", "control", "reference", "reference_mask"];
+const TOLD = ["mask", "audio", "control", "reference", "reference_mask"];
 
 /** A BMP of one white pixel. */
 const WHITE = Uint8Array.fromHex(
@@ -104,7 +105,7 @@ export function draftTask(
 
 type Brought = Pick<
   Draft,
-  "images" | "clip" | "mask" | "continues" | "controls" | "references"
+  "images" | "clip" | "sound" | "mask" | "continues" | "controls" | "references"
 >;
 
 /** What jobs brought, of this visit or read from the server again. */
@@ -138,9 +139,9 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
     ...(reference_mask.length > 0 && { reference_mask }),
   };
   const job = await post(path, state.output, sent, files);
-  const { images, clip, mask, continues } = state;
+  const { images, clip, sound, mask, continues } = state;
   if (files.length + controls.length + references.length > 0) {
-    brought.set(job.id, { images, clip, mask, continues, controls, references });
+    brought.set(job.id, { images, clip, sound, mask, continues, controls, references });
   }
   return job;
 }
@@ -164,6 +165,7 @@ async function recall({ id }: Job, recipe: Recipe): Promise<Brought> {
   const kept = {
     images: sources.filter((file) => !isClip(file)),
     clip: sources.find(isClip) ?? null,
+    sound: given("audio")[0] ?? null,
     mask: given("mask")[0]?.blob ?? null,
     continues: recipe["task_type"] === "F2V",
     controls: given("control").map((file, place) => ({
@@ -204,7 +206,7 @@ export function hasImageBefore({ id, kind }: Job): boolean {
 /** Whether all that a job was made of is at hand. */
 export function isRepeatable({ id }: Job, recipe: Recipe): boolean {
   return brought.has(id) || keptInputs(id).length > 0 ||
-    ["images", "video", "control", "references"].every((name) => !recipe[`input_${name}`]);
+    ["images", "video", "audio", "control", "references"].every((name) => !recipe[`input_${name}`]);
 }
 
 async function post(
@@ -312,7 +314,7 @@ function referenceMasks(model: Model, state: Draft): Blob[] {
 }
 
 function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[] {
-  const { output, images, clip, mask } = state;
+  const { output, images, clip, sound, mask } = state;
   const references = givenReferences(model, state)
     .map(({ blob, name }) => ["reference", blob, name] as const);
   if (output === "image") {
@@ -326,9 +328,13 @@ function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[
         .map((blob, place) => ["reference_mask", blob, `mask_${place + 1}`] as const),
     ];
   }
-  if (clip) return [["video", clip.blob, clip.name], ...references];
+  const heard = sound && takesSound(model, state)
+    ? [["audio", sound.blob, sound.name] as const]
+    : [];
+  if (clip) return [["video", clip.blob, clip.name], ...references, ...heard];
   return [
     ...references,
+    ...heard,
     ...images.map(({ blob, name }, i) =>
       [i > 0 && i === images.length - 1 ? "last_image" : "input_reference", blob, name] as const
     ),

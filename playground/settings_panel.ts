@@ -12,6 +12,7 @@ import {
   isMasked,
 } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
+import { KeyFrames } from "./key_frames.ts";
 import { lazy } from "./lazy.ts";
 import { Loras } from "./loras.ts";
 import {
@@ -121,6 +122,7 @@ export function SettingsPanel({ model: opened }: { model: Model }): VNode {
         })
       )
       : [],
+    h(KeyFrames, { model, state }),
     ...first.map(field),
     hasNegative ? h(Negative, { state }) : null,
     model.can_enhance

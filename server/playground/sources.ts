@@ -100,6 +100,7 @@ import japanese from "../../playground/japanese.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import texts from "../../playground/texts.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import keyFrames from "../../playground/key_frames.ts" with { type: "text" };
 import keptInputs from "../../playground/kept_inputs.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import lazy from "../../playground/lazy.ts" with { type: "text" };
@@ -169,6 +170,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "sheet_axes.ts": sheetAxes,
   "sheet_image.ts": sheetImage,
   "models_button.ts": modelsButton,
+  "key_frames.ts": keyFrames,
   "kept_inputs.ts": keptInputs,
   "lazy.ts": lazy,
   "english.ts": english,

@@ -2,9 +2,14 @@
 
 import assert from "node:assert/strict";
 import { chooseWords } from "../../generation/wildcards.ts";
+import type { GenerateRequest } from "../../engine/types.ts";
+import { encodeImage } from "../../media/encode.ts";
+import { encodeWav } from "../../media/waveform.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { testService, until } from "../fakes/service.ts";
-import { browserTest, draw, listen, SUPPORT } from "./page.ts";
+import { browserTest, draw, drop, listen, seriousIn, SUPPORT } from "./page.ts";
+
+const square = { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3).fill(90) };
 
 browserTest("words are chosen by the seed, and arrows bring prompts back", async (browser) => {
   const engine = new FakeEngine({ info: SUPPORT });
@@ -160,3 +165,42 @@ browserTest(
     await page.getByRole("switch", { name: "RIFLEx" }).waitFor();
   },
 );
+
+browserTest("images get frames and strengths, and the video a sound", async (browser) => {
+  const engine = new FakeEngine({
+    info: {
+      ...{ defaultTask: "T2V", supportedTasks: ["T2V", "I2V", "F2V", "V2V"], maxImages: 8 },
+      ...{ givesAudio: true, takesAudio: { sampleRate: 8000, channels: 2 } },
+      optionalSettings: ["imageFrames", "imageStrengths"],
+    },
+  });
+  await using service = await testService({ engine });
+  await using server = listen(service);
+  const page = await browser.open(server.url, { draft: { size: "64x48", output: "video" } });
+  await page.getByTitle("Add a sound that the video follows").waitFor();
+  const { bytes: image } = await encodeImage(square, { format: "png" });
+  const bytes = encodeWav({ sampleRate: 16_000, channels: [new Float32Array(4000).fill(0.1)] });
+  await drop(
+    page,
+    ...["a.png", "b.png", "c.png"].map((name) => ({ name, type: "image/png", bytes: image })),
+    { name: "tone.wav", type: "audio/wav", bytes },
+  );
+  await page.locator(".heard audio").waitFor();
+  const frames = page.getByRole("spinbutton", { name: "Frame", exact: true });
+  await frames.nth(1).fill("2");
+  await page.getByRole("spinbutton", { name: "Weight" }).nth(2).fill("0.5");
+  const captions = "[...document.querySelectorAll('.inputs figcaption')].map((x) => x.textContent)";
+  assert.deepEqual((await page.evaluate(captions) as string[]).slice(0, 2), [
+    "First frame",
+    "Frame 2",
+  ]);
+  assert.deepEqual(await seriousIn(page), []);
+  await draw(page, "a fox");
+  await page.locator(".tile.completed").waitFor();
+  const [{ imageFrames, imageStrengths, audio, images }] = engine.requests as [GenerateRequest];
+  assert.equal(images?.length, 3);
+  assert.deepEqual([imageFrames!.slice(0, 2), imageStrengths], [[0, 2], [1, 1, 0.5]]);
+  assert.deepEqual([audio?.sampleRate, audio?.channels.length], [8000, 2]);
+  await page.getByRole("button", { name: "Remove tone.wav" }).click();
+  await until(async () => await page.locator(".heard").count() === 0);
+});
