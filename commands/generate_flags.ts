@@ -76,7 +76,7 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
     if (media === "image" && videoFlag) {
       throw new RangeError(
         `Cannot use ${
-          videoFlag === "audio" ? "--no-audio" : flagName(videoFlag)
+          videoFlag === "enableAudio" ? "--no-audio" : flagName(videoFlag)
         } for an image: name the output with .mp4 at the end, or omit it`,
       );
     }

@@ -17,9 +17,13 @@ type Video = Extract<
   | `audio${string}`
   | `stg${string}`
   | `image${"Frames" | "Strengths"}`
+  | "imageCrf"
   | "modalityScale"
   | "twoStages"
 >;
+
+/** Most of a constant rate factor. */
+const MAX_CRF = 51;
 
 export const VIDEO_FIELDS: {
   readonly [Name in Video]-?: SettingField<NonNullable<SamplingSettings[Name]>>;
@@ -94,6 +98,18 @@ export const VIDEO_FIELDS: {
         throw new RangeError(`${name} must be frames of the video, from 0, got ${value}`);
       }),
     idle: unlessFromImages("imageFrames"),
+  },
+  imageCrf: {
+    text:
+      "Constant rate factor of H.264, 0 to 51, by which images are compressed first, as the model was trained (LTX-2; default: 33); 0 leaves them as they are",
+    kind: "integer",
+    placeholder: "factor",
+    bounds: () => [0, MAX_CRF],
+    check: (value, name) => {
+      if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_CRF) return;
+      throw new RangeError(`${name} must be an integer from 0 to ${MAX_CRF}, got ${value}`);
+    },
+    idle: unlessFromImages("imageCrf"),
   },
   imageStrengths: {
     text:

@@ -31,6 +31,8 @@ import {
   videoStream,
   withVisions,
 } from "../generation/mod.ts";
+import { withVideoLosses } from "../generation/image_crf.ts";
+import { findFfmpeg } from "../media/video/mod.ts";
 import { fitWaveform } from "../media/waveform.ts";
 import { checkOptions } from "./check_options.ts";
 import type {
@@ -247,7 +249,11 @@ export class Model implements AsyncDisposable {
       request: {
         ...engineRequest(request, seed),
         ...(loras && { loras }),
-        ...(images.length > 0 && { images: withVisions(images, visions) }),
+        ...(images.length > 0 && {
+          images: await withVideoLosses(
+            ...[withVisions(images, visions), request, this.info, findFfmpeg, signal] as const,
+          ),
+        }),
         ...(references && { references }),
         ...(video && { video: await video.read(shape) }),
         ...(audio && { audio: await audio.read(soundShape(request, this.info)) }),

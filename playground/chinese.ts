@@ -237,6 +237,7 @@ export const chinese: Words = {
   set_audio_modality_scale: "声音：模态引导",
   set_audio_guidance_rescale: "声音：引导重缩放",
   set_two_stages: "两阶段",
+  set_image_crf: "图像压缩 (CRF)",
   set_image_frames: "帧",
   set_image_strengths: "强度",
   set_true_cfg_scale: "True CFG",
@@ -287,6 +288,7 @@ export const chinese: Words = {
   set_hires_sampler: "高分辨率采样器",
   set_hires_scheduler: "高分辨率调度器",
 
+  hint_image_crf: "0 表示不压缩图像；LTX-2 以 33 训练。",
   hint_image_frames: "帧从 0 开始计数。",
   hint_size: "结果的像素尺寸。模型在自身的尺寸下效果最好；更大的尺寸耗时更长、占用内存更多。",
   hint_seed: "画面由这个数字生成：数字和设置都相同，画面就相同。",

@@ -246,6 +246,7 @@ export const english = {
   set_audio_modality_scale: "Sound: modality guidance",
   set_audio_guidance_rescale: "Sound: guidance rescale",
   set_two_stages: "Two stages",
+  set_image_crf: "Image compression (CRF)",
   set_image_frames: "Frame",
   set_image_strengths: "Weight",
   set_true_cfg_scale: "True CFG",
@@ -301,6 +302,7 @@ export const english = {
     "How large the result is, in pixels. The model draws best at its own sizes; larger ones take longer and more memory.",
   hint_seed:
     "The number that the picture grows from: the same number with the same settings draws the same picture.",
+  hint_image_crf: "0 leaves images as they are; LTX-2 was trained with 33.",
   hint_image_frames: "Frames are counted from 0.",
   hint_n: "How many are drawn of this prompt, each with a seed of its own.",
   hint_loras:

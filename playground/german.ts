@@ -240,6 +240,7 @@ export const german: Words = {
   set_audio_modality_scale: "Ton: Modalitäts-Guidance",
   set_audio_guidance_rescale: "Ton: Guidance-Rescale",
   set_two_stages: "Zwei Stufen",
+  set_image_crf: "Kompression der Bilder (CRF)",
   set_image_frames: "Einzelbild",
   set_image_strengths: "Gewicht",
   set_true_cfg_scale: "True CFG",
@@ -294,6 +295,7 @@ export const german: Words = {
     "Wie groß das Ergebnis ist, in Pixeln. In den eigenen Größen zeichnet das Modell am besten; größere brauchen mehr Zeit und Speicher.",
   hint_seed:
     "Die Zahl, aus der das Bild entsteht: Dieselbe Zahl mit denselben Einstellungen zeichnet dasselbe Bild.",
+  hint_image_crf: "0 lässt Bilder, wie sie sind; LTX-2 wurde mit 33 trainiert.",
   hint_image_frames: "Gezählt wird ab 0.",
   hint_n: "Wie viele Ergebnisse dieser Prompt bekommt, jedes mit eigenem Seed.",
   hint_loras:

@@ -242,6 +242,7 @@ export const japanese: Words = {
   set_audio_modality_scale: "音声：モダリティガイダンス",
   set_audio_guidance_rescale: "音声：ガイダンスのリスケール",
   set_two_stages: "2 段階",
+  set_image_crf: "画像の圧縮 (CRF)",
   set_image_frames: "フレーム",
   set_image_strengths: "強さ",
   set_true_cfg_scale: "True CFG",
@@ -294,6 +295,7 @@ export const japanese: Words = {
 
   hint_size:
     "結果の大きさ（ピクセル）。モデル本来のサイズが最もきれいに描けます。大きいほど時間とメモリーが必要です。",
+  hint_image_crf: "0 では画像をそのまま使います。LTX-2 は 33 で学習されています。",
   hint_image_frames: "フレームは 0 から数えます。",
   hint_seed: "画像のもとになる数。同じ数と同じ設定なら同じ画像になります。",
   hint_n: "このプロンプトで描く数。それぞれ別のシードになります。",

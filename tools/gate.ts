@@ -138,7 +138,7 @@ async function runDeno(
     stderr: "piped",
   }).spawn();
   let output = "";
-  const collect = async (stream: ReadableStream<Uint8Array>) => {
+  const collect = async (stream: ReadableStream<Uint8Array<ArrayBuffer>>) => {
     for await (const text of stream.pipeThrough(new TextDecoderStream())) {
       output += text;
       onOutput?.(output);

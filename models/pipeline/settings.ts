@@ -133,6 +133,8 @@ export interface OptionalSettings {
   imageFrames?: readonly number[];
   /** How much the images count where they stand, 0 to 1, default 1: one for all, or one for each. */
   imageStrengths?: readonly number[];
+  /** Constant rate factor of H.264, by which the images are compressed before they come to the pipeline; 0 leaves them as they are. */
+  imageCrf?: number;
   /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
   guidanceEnd?: number;
   /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before by default. */
@@ -228,6 +230,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   twoStages: true,
   imageFrames: true,
   imageStrengths: true,
+  imageCrf: true,
   guidanceLimit: true,
   guidanceEnd: true,
   guidanceScale2: true,

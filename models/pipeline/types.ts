@@ -359,6 +359,8 @@ export interface PipelineInfo {
   readonly layers?: LayerLimits;
   /** Whether its images have alpha, those that it is given too. */
   readonly givesAlpha?: true;
+  /** Constant rate factor of H.264, 1 to 51, whose losses it expects in images of videos, where it does. */
+  readonly imageCrf?: number;
   /** Whether its videos have sound that it makes. */
   readonly givesAudio?: true;
   /** How it hears a sound that its videos follow, where it does. */

@@ -1,6 +1,7 @@
 /** A video request on the GPU: one video after the other, each encoded while it is decoded. */
 
 import { withVisions } from "../../generation/size.ts";
+import { withVideoLosses } from "../../generation/image_crf.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { soundShape, videoShape, videoStream } from "../../generation/prepare_video.ts";
 import { readFrames } from "../../generation/video_frames.ts";
@@ -146,7 +147,13 @@ async function readInputs(
   const references = await read(request.references);
   const { video, audio, mask } = request;
   const given = {
-    images: withVisions(await read(request.images), await read(request.visions)),
+    images: await withVideoLosses(
+      withVisions(await read(request.images), await read(request.visions)),
+      request,
+      engine.info,
+      () => Promise.resolve(ffmpeg),
+      signal,
+    ),
     ...(references.length > 0 && { references }),
     ...(audio && {
       audio: await readAudio(ffmpeg, audio.path, { ...soundShape(request, engine.info), signal })

@@ -124,7 +124,7 @@ Deno.test("denoise serve makes videos with the sound of LTX-2, the sound alone, 
       await make({ audio, prompt: "a blue square" }),
     ];
     assert.equal(headers.get("x-rounded-fields"), "audio=1.13s");
-    const heard = await soundOf(followed);
+    const heard = await soundOf(followed, 22_050);
     assert.match(heard.said, /Audio: aac.*, 22050 Hz, mono/);
     assert.ok(Math.abs(heard.loudness - 0.5 / Math.SQRT2) < 0.02, `loudness ${heard.loudness}`);
     assert.notDeepEqual(await Deno.readFile(followed), await Deno.readFile(other));

@@ -82,7 +82,8 @@ export function checkLtx2Guidance(
   const { stgScale = 0, audioStgScale = 0, stgBlocks: blocks = [] } = request;
   const idle = request.audio && AUDIO_SCALES.find((name) => request[name] !== undefined);
   if (idle) {
-    throw new RangeError(
+    throw new SettingError(
+      idle,
       `Cannot use ${idle} ${
         request[idle]
       } with a sound that is given: nothing of it is made; omit it`,

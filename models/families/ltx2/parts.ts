@@ -33,6 +33,8 @@ const PROMPT_TOKENS = 1024;
 const FPS = 24;
 /** Every image but the first costs the tokens of a latent frame. */
 const MAX_IMAGES = 8;
+/** Source: diffusers `DEFAULT_IMAGE_CRF`. */
+const IMAGE_CRF = 33;
 
 const TRANSFORMER = {
   classNames: ["LTX2VideoTransformer3DModel"],
@@ -170,6 +172,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
       },
     },
     controlsByVideo: true,
+    imageCrf: IMAGE_CRF,
     sizeMultiple: spatial,
     // The autoencoder mirrors edges.
     leastSide: 2 * spatial,
@@ -183,7 +186,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
     optionalSettings: [
       ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...["guidanceRescale", "modalityScale", "imageFrames", "imageStrengths"] as const,
-      "controlScale" as const,
+      ...["controlScale", "imageCrf"] as const,
       ...parts.latentUpsampler && (isDistilled(parts) || parts.transformer2)
         ? ["twoStages"] as const
         : [],
