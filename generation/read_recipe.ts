@@ -54,6 +54,8 @@ const WEBUI_NAMES: Readonly<Record<string, string>> = {
   "Size": "size",
   "Model": "model",
   "Denoising strength": "strength",
+  "Mask blur": "mask_blur",
+  "Masked area padding": "padding_mask_crop",
   "Hires upscale": "hires_scale",
   "Hires steps": "hires_steps",
   "Hires prompt": "hires_prompt",
@@ -61,7 +63,8 @@ const WEBUI_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** Others, which change nothing of an image. */
-const QUIET = /hash|^Version$|^User$|^(Hires )?(Sampler|Schedule type)$|^Hires (resize|upscaler)$/i;
+const QUIET =
+  /hash|^Version$|^User$|^(Hires )?(Sampler|Schedule type)$|^Hires (resize|upscaler)$|^Inpaint area$/i;
 
 /** Names of a recipe of ours that need no request: they follow from others, or say the same. */
 const FOLLOWING = ["drawn_at", "upscaler", "layer", "parameters"];
@@ -274,6 +277,7 @@ function askedSizeOf(fields: Readonly<Record<string, unknown>>, isHires: boolean
     ...(drawnAt && { drawnAt }),
     enableUpscaling: String(fields["enable_upscaling"]) === "true",
     ...(scale > 0 && { upscalingScale: scale }),
+    ...(fields["padding_mask_crop"] !== undefined && { paddingMaskCrop: 0 }),
   }, isHires);
   return `${width}x${height}`;
 }

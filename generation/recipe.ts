@@ -157,6 +157,8 @@ type Told = Pick<
   | "upscaler"
   | "enableUpscaling"
   | "upscalingScale"
+  | "paddingMaskCrop"
+  | "maskBlur"
   | Extract<keyof SamplingSettings, `hires${string}`>
   | "seed"
   | "width"
@@ -167,12 +169,13 @@ type Told = Pick<
 
 /** The size that a request says: before the second pass of a hires fix, before upscaling, and before a part was taken. */
 export function askedSize(
-  { width, height, drawnAt, enableUpscaling, upscalingScale = DEFAULT_UPSCALING }:
+  { width, height, drawnAt, ...recipe }:
     & Size
-    & Pick<Recipe, "drawnAt" | "enableUpscaling" | "upscalingScale">,
+    & Pick<Recipe, "drawnAt" | "enableUpscaling" | "upscalingScale" | "paddingMaskCrop">,
   isHires: boolean,
 ): Size {
-  if (isHires && drawnAt) return drawnAt;
+  const { enableUpscaling, upscalingScale = DEFAULT_UPSCALING, paddingMaskCrop } = recipe;
+  if (drawnAt && (isHires || paddingMaskCrop !== undefined)) return drawnAt;
   const scale = enableUpscaling ? upscalingScale : 1;
   const size = { width: Math.round(width / scale), height: Math.round(height / scale) };
   // A model draws smaller what is enlarged then.
@@ -198,6 +201,9 @@ export function webuiText(recipe: Told): string {
     Size: `${width}x${height}`,
     Model: recipe.model,
     "Denoising strength": recipe.strength ?? recipe.hiresStrength,
+    "Mask blur": recipe.maskBlur,
+    "Inpaint area": recipe.paddingMaskCrop !== undefined && "Only masked",
+    "Masked area padding": recipe.paddingMaskCrop,
     "Postprocess upscale by": recipe.enableUpscaling &&
       (recipe.upscalingScale ?? DEFAULT_UPSCALING),
     "Postprocess upscaler": recipe.upscaler,

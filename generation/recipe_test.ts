@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { exifOf } from "../media/encode.ts";
 import { MAX_EXIF_BYTES } from "../media/jpeg.ts";
+import { readRecipe } from "./read_recipe.ts";
 import { readWebuiText, type Recipe, recipeText, splitLoras, webuiText } from "./recipe.ts";
 
 const RECIPE: Recipe = {
@@ -30,6 +31,27 @@ Deno.test("recipeText() says what ran in WebUI's words, and all of it as JSON", 
   }
   const levels = { ...RECIPE, sigmas: [1, 0.5] };
   assert.doesNotMatch(recipeText(levels, "png").parameters!, /Schedule type/);
+});
+
+Deno.test("recipeText() tells of an area around a mask as WebUI does, and readRecipe() asks for the same again", () => {
+  const area = {
+    ...{ ...RECIPE, paddingMaskCrop: 16, maskBlur: 4, width: 200, height: 120 },
+    drawnAt: { width: 64, height: 48 },
+  };
+  const text = recipeText(area, "png");
+  assert.match(
+    text.parameters!,
+    /Size: 64x48, .*Denoising strength: 0\.5, Mask blur: 4, Inpaint area: Only masked, Masked area padding: 16/,
+  );
+  for (
+    const { width, height, settings } of [
+      readRecipe({ denoise: text.denoise! })!,
+      readRecipe({ parameters: text.parameters! })!,
+    ]
+  ) {
+    const { paddingMaskCrop, maskBlur } = settings;
+    assert.deepEqual([width, height, paddingMaskCrop, maskBlur], [64, 48, 16, 4]);
+  }
 });
 
 Deno.test("recipeText() shortens prompts where JPEG has no room, and only there", () => {
