@@ -42,8 +42,17 @@ const TRANSFORMER: ComponentFormat = {
   config: transformerConfig,
 };
 
+/** What Chroma1-Radiance has instead of a last layer. */
+const RADIANCE = "nerf_final_layer_conv.conv.weight";
+
 /** Source of what shapes do not tell: transformer/config.json of Chroma1-HD. */
 function transformerConfig(tensors: TensorSource): JsonObject {
+  if (tensors.find(RADIANCE) || tensors.find("nerf_final_layer.linear.weight")) {
+    throw new TypeError(
+      `Cannot use "${tensors.path}": it is Chroma1-Radiance, which draws pixels without an autoencoder, and is not supported; ` +
+        "take Chroma1-HD",
+    );
+  }
   const [hidden, channels] = shapeOf(tensors, `${NETWORK}.in_proj.weight`, 2) as [number, number];
   return {
     _class_name: TRANSFORMER.className,

@@ -49,6 +49,15 @@ function original(): Shapes {
   };
 }
 
+Deno.test("CHROMA_FILES refuses Chroma1-Radiance, and names a model to take instead", () => {
+  const tensors = memoryTensors({
+    ...original(),
+    ...layer("nerf_final_layer_conv.conv", 3, 64),
+  });
+  const [found] = recognise(tensors, CHROMA_FILES.formats);
+  assert.throws(() => found!.format.config(found!.tensors), /Chroma1-Radiance.*take Chroma1-HD/);
+});
+
 Deno.test("all tensors of Chroma1-HD are known and used, under the names of its authors", () => {
   const [found, ...others] = recognise(memoryTensors(original()), CHROMA_FILES.formats);
   assert.ok(found && others.length === 0);
