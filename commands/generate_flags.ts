@@ -50,21 +50,29 @@ const VIDEO_FLAGS = [
   "enableFrameInterpolation",
 ] as const;
 
+/** The first flag that asks for a video. */
+function videoFlagOf(flags: GenerateFlags): string | undefined {
+  const name = VIDEO_FLAGS.find((name) =>
+    // `--no-audio` makes it false.
+    name === "enableAudio"
+      ? flags.enableAudio === false
+      : flags[name] !== undefined && flags[name] !== false
+  );
+  return name === "enableAudio" ? "--no-audio" : name && flagName(name);
+}
+
 /** What the flags want made: the ending of `--output` says it, else the task, else flags that only videos have. */
 export function mediaOf(flags: GenerateFlags): Media | undefined {
   return asUsage(() => {
     const task = flags.taskType === undefined ? undefined : readTask(flags.taskType);
-    const videoFlag = VIDEO_FLAGS.find((name) =>
-      // `--no-audio` makes it false.
-      name === "enableAudio"
-        ? flags.enableAudio === false
-        : flags[name] !== undefined && flags[name] !== false
-    );
+    const videoFlag = videoFlagOf(flags);
     const media = flags.output !== undefined
       ? mediaOfPath(flags.output)
       : task !== undefined
       ? mediaOfTask(task)
-      : videoFlag && "video";
+      : videoFlag === undefined
+      ? undefined
+      : "video";
     if (task !== undefined && media !== mediaOfTask(task)) {
       const [made, endings] = mediaOfTask(task) === "video"
         ? ["a video", ".mp4"]
@@ -75,9 +83,7 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
     }
     if (media === "image" && videoFlag) {
       throw new RangeError(
-        `Cannot use ${
-          videoFlag === "enableAudio" ? "--no-audio" : flagName(videoFlag)
-        } for an image: name the output with .mp4 at the end, or omit it`,
+        `Cannot use ${videoFlag} for an image: name the output with .mp4 at the end, or omit it`,
       );
     }
     return media;
@@ -92,15 +98,19 @@ export function mediaOfTask(task: TaskType): Media {
 export function checkMedia(
   media: Media,
   tasks: readonly TaskType[],
-  { modelPath, output, taskType }: Pick<GenerateFlags, "modelPath" | "output" | "taskType">,
+  flags: GenerateFlags,
 ): void {
+  const { modelPath, output, taskType } = flags;
   if (tasks.some((task) => mediaOfTask(task) === media)) return;
   const [asked, made, ending] = media === "image"
     ? ["an image", "videos", ".mp4"]
     : ["a video", "images", ".png"];
+  const flag = videoFlagOf(flags);
+  const isByFlag = media === "video" && output === undefined && flag !== undefined;
   const advice = [
     ...(output === undefined ? [] : [`name the output with ${ending} at the end`]),
     ...(taskType === undefined ? [] : ["omit --task-type"]),
+    ...(isByFlag ? [`omit ${flag}`] : []),
   ];
   throw new UsageError(
     `Cannot make ${asked}: ${modelPath} makes ${made}; ${advice.join(", and ") || `ask for these`}`,

@@ -244,7 +244,8 @@ Deno.test("runGenerate() refuses a file of what the model does not make in plain
         "T2I",
         "Cannot make a video: fake makes images; name the output with .png at the end, and omit --task-type",
       ],
-      [{ fps: 8 }, "T2I", "Cannot make a video: fake makes images; ask for these"],
+      [{ fps: 8 }, "T2I", "Cannot make a video: fake makes images; omit --fps"],
+      [{ enableAudio: false }, "T2I", "Cannot make a video: fake makes images; omit --no-audio"],
     ];
     for (const [flags, task, message] of cases) {
       const refused = run(folder, flags, { defaultTask: task, supportedTasks: [task] });

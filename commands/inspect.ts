@@ -79,8 +79,8 @@ async function isImage(path: string): Promise<boolean> {
   } catch {
     const kind = mediaKind(head);
     if (kind === undefined) return false;
-    const advice = kind.endsWith("video")
-      ? "denoise generate --video takes it"
+    const advice = /video$|sound$/.test(kind)
+      ? `denoise generate --${kind.endsWith("video") ? "video" : "audio"} takes it`
       : kind.endsWith("image")
       ? "no command reads such images; convert it to PNG"
       : `no command takes a ${kind.split(" ").at(-1)}`;

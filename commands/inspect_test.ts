@@ -115,7 +115,11 @@ Deno.test("runInspect() says what videos and sound are, and which command takes 
   const folder = await Deno.makeTempDir();
   try {
     const cases = [
-      ["bell.wav", "RIFF\x24\0\0\0WAVEfmt ", /it is a WAV sound, .*; no command takes a sound$/],
+      [
+        "bell.wav",
+        "RIFF\x24\0\0\0WAVEfmt ",
+        /it is a WAV sound, .*; denoise generate --audio takes it$/,
+      ],
       ["a.mp4", "\0\0\0\x20ftypisom", /it is an MP4 video, .*; denoise generate --video takes it$/],
       ["a.tif", "II*\0\x08", /it is a TIFF image, .*; convert it to PNG$/],
     ] as const;
