@@ -288,10 +288,10 @@ export const chinese: Words = {
   set_hires_sampler: "高分辨率采样器",
   set_hires_scheduler: "高分辨率调度器",
 
-  hint_image_crf: "0 表示不压缩图像；LTX-2 以 33 训练。",
-  hint_image_frames: "帧从 0 开始计数。",
   hint_size: "结果的像素尺寸。模型在自身的尺寸下效果最好；更大的尺寸耗时更长、占用内存更多。",
   hint_seed: "画面由这个数字生成：数字和设置都相同，画面就相同。",
+  hint_image_crf: "0 表示不压缩图像；LTX-2 以 33 训练。",
+  hint_image_frames: "帧从 0 开始计数。",
   hint_n: "用此提示词生成的数量，每个结果有各自的种子。",
   hint_loras: "让模型学会某种风格、人物或事物的小文件。强度通常为 0.6 到 1。",
   hint_negative_prompt: "画面中不要出现的内容。引导强度大于 1 时才起作用。",
