@@ -56,6 +56,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     takes_audio: false,
     settings: data[0].settings,
     takes_loras: true,
+    lora_defaults: [],
     loras: [],
     can_enhance: false,
   }]);
