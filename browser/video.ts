@@ -18,6 +18,22 @@ export type {
 
 export class FfmpegError extends Error {}
 
+/** A tab follows no sound of a file yet. */
+export class AudioError extends Error {
+  override readonly name: string = "AudioError";
+}
+
+/** @throws {AudioError} always */
+export function probeAudio(): Promise<never> {
+  return Promise.reject(
+    new AudioError(
+      "Cannot read the sound: a tab reads no sounds; give it to `denoise generate --audio` or to a server",
+    ),
+  );
+}
+
+export const readAudio = probeAudio;
+
 /** What encodes and decodes. */
 export type Ffmpeg = "WebCodecs";
 export type X264Preset = "fast";

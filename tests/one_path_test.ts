@@ -86,7 +86,7 @@ const CASES: Readonly<Record<string, Case>> = {
   "an image and a mask": {
     library: { prompt: "a fox", seed: 7, strength: 0.7, maskBlur: 4 },
     http: { prompt: "a fox", seed: "7", strength: "0.7", mask_blur: "4" },
-    webui: { prompt: "a fox", seed: 7, denoising_strength: 0.7 },
+    webui: { prompt: "a fox", seed: 7, denoising_strength: 0.7, inpaint_full_res: false },
     images: [slopes(64, 48)],
     mask: upperHalf,
   },
