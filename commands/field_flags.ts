@@ -29,7 +29,7 @@ type RequestValues = {
 
 type AllFieldValues = RequestValues & Required<SamplingSettings>;
 
-const READERS = { integer: integer(1), number: nonNegative, integers: seeds, numbers, texts };
+const READERS = { integer: integer(0), number: nonNegative, integers: seeds, numbers, texts };
 
 /** The flag of a property: `--num-frames` of `numFrames`, `--guidance-scale-2` of `guidanceScale2`. */
 export function flagName(name: string): string {

@@ -38,14 +38,14 @@ const KINDS: readonly DistilledKind[] = [
     guidanceScale: NO_GUIDANCE,
   },
   {
-    pattern: /hyper[-_ ]?sd.{0,40}?(?<!\d)(\d{1,2})[-_ ]?steps?/i,
+    pattern: /hyper[-_ ]?sd.{0,40}?(?<!\d)([1-9]\d?)[-_ ]?steps?/i,
     sampler: "ddim",
     scheduler: "sgm_uniform",
     numInferenceSteps: 4,
     guidanceScale: NO_GUIDANCE,
   },
   {
-    pattern: /lightning.{0,40}?(?<!\d)(\d{1,2})[-_ ]?steps?/i,
+    pattern: /lightning.{0,40}?(?<!\d)([1-9]\d?)[-_ ]?steps?/i,
     sampler: "euler",
     scheduler: "sgm_uniform",
     numInferenceSteps: 4,

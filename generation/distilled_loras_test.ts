@@ -49,6 +49,7 @@ Deno.test("distilledDefaults() knows the published LoRAs for few steps by their 
       "alchemist.safetensors",
       "/lcm/style.pt",
       "hyper-detail",
+      "Hyper-SD15-0steps-lora.safetensors",
     ]
   ) {
     assert.equal(distilledDefaults([{ path }], DIFFUSION), undefined, path);

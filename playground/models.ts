@@ -179,10 +179,12 @@ export function pause({ id }: Pull): Promise<void> {
 /** Removes a model, or what has come of it, which ends its download. */
 export function removeModel(id: string): Promise<void> {
   return attempt(async () => {
-    const isComing = models.state.pulls.some((pull) => nameOf(pull) === id && isActive(pull));
+    const own = models.state.pulls.filter((pull) => nameOf(pull) === id);
+    const isComing = own.some(isActive);
     await call(`v1/models/${id}`, { method: "DELETE" }).catch((error) => {
       // Of a pull that waited nothing has come.
-      if (!(error instanceof Refusal) || error.status !== 404) throw error;
+      const isNothing = error instanceof Refusal && error.status === 404 && own.length > 0;
+      if (!isNothing) throw error;
     });
     const { data } = await callJson<{ data: Pull[] }>("v1/pulls");
     models.set({ pulls: data, news: t(isComing ? "pullCancelled" : "modelDeleted", { name: id }) });

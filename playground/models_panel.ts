@@ -180,7 +180,9 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
     : [t(isPart ? "resume" : "download"), () => pull(now?.model ?? id)] as const;
   const isFetch = !isOnItsWay && !isServed && word !== "";
   const known = entry ?? part;
-  const canRemove = catalogue.can_pull && (known ? known.state !== "absent" : id.includes("/"));
+  // A folder of the user's own is no model of the hub.
+  const isOfHub = /^[^/\\]+\/[^/\\]+$/.test(id);
+  const canRemove = catalogue.can_pull && (known ? known.state !== "absent" : isOfHub);
   return h(
     "li",
     {

@@ -185,7 +185,7 @@ function SettingField(
   const { name: id, type, choices, minimum, maximum, defaults } = setting;
   const name = settingName(id);
   const hint = settingHint(id);
-  const own = defaults[task ?? ""] ?? (id === "prompt_syntax" ? PAGE_SYNTAX : null);
+  const own = id === "prompt_syntax" ? PAGE_SYNTAX : defaults[task ?? ""] ?? null;
   const value = state.settings[id];
   const onChange = (value: unknown) => choose(id, value);
   if (type === "flag") return h(Switch, { name, hint, value: value === true, onChange });
