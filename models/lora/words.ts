@@ -15,8 +15,8 @@ export function wordOf(key: string): string | undefined {
 }
 
 export async function readWords(file: LoraFile): Promise<LoraWord[]> {
-  const entries = [...file.tensors.values()]
-    .filter((entry) => wordOf(entry.name) !== undefined && !isNoVector(entry));
+  const all = [...file.tensors.values()].filter(({ name }) => wordOf(name) !== undefined);
+  const entries = all.filter((entry) => !isNoVector(entry));
   const strange = entries.find((entry) => !isReadable(entry) || !isVectors(entry));
   if (strange) {
     const { name, shape, format } = strange;
@@ -25,8 +25,14 @@ export async function readWords(file: LoraFile): Promise<LoraWord[]> {
         `1 to ${MAX_VECTORS} vectors of a text encoder`,
     );
   }
-  const tensors = await file.read(entries);
   const words = Map.groupBy(entries, ({ name }: TensorEntry) => wordOf(name)!);
+  const empty = all.map(({ name }) => wordOf(name)!).find((word) => !words.has(word));
+  if (empty !== undefined) {
+    throw new LoraError(
+      `Cannot use the LoRA "${file.path}": its word "${empty}" has no vectors; fetch the file again, or take another`,
+    );
+  }
+  const tensors = await file.read(entries);
   return [...words].map(([name, own]) => ({
     name,
     vectors: own.map((entry) => tensors.get(entry.name)!),
