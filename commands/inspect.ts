@@ -90,7 +90,7 @@ async function isImage(path: string): Promise<boolean> {
   }
 }
 
-/** Nothing of what is no file that can be read. */
+/** The beginning of a file; no bytes where it cannot be read. */
 async function firstBytes(path: string): Promise<Uint8Array> {
   const head = new Uint8Array(FIRST_BYTES);
   try {

@@ -69,7 +69,7 @@ Deno.test("requestedArea() holds what a blur adds to the mask, as far as it show
   assert.equal(requestedArea({ ...request, mask: undefined as never }, size), undefined);
 });
 
-Deno.test("an area of another shape than what is drawn keeps its shape, with its edges repeated, and comes back", () => {
+Deno.test("areaPixels() gives back what shrinkRequest() took of an area of another shape, whose edges it repeats", () => {
   const [width, height] = [20, 12];
   const data = Uint8Array.from(
     { length: width * height * 3 },

@@ -212,7 +212,7 @@ export interface ErrorRecord {
   readonly availableBytes?: number;
   /** What is wrong with the file, of a `LoraError`. */
   readonly problems?: readonly string[];
-  /** What is wrong with the request, of a `SettingError`. */
+  /** Of a `SettingError`: the setting that is refused. */
   readonly setting?: string;
 }
 

@@ -94,7 +94,7 @@ export function distilledDefaults(
   info: Pick<ModelInfo, "sampling">,
 ): { readonly name: string; readonly defaults: DistilledDefaults } | undefined {
   for (const { path, strength = 1 } of loras) {
-    // What is no path is refused by the engine.
+    // The engine refuses a LoRA without a path.
     if (strength === 0 || typeof path !== "string") continue;
     const name = path.split(/[\\/:]/).findLast((part) => part !== "" && !GENERIC.test(part)) ?? "";
     for (const { pattern, ...defaults } of distilledKinds(info)) {

@@ -10,7 +10,8 @@ import { BUNDLED_FOLDER, BUNDLED_MODEL, bundledLoraFiles } from "../models/lora/
 export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
   const { pinCpuMemory, forceSoftware, parallel, parts } = options;
   const flags = {
-    ...{ pinCpuMemory, forceSoftware },
+    pinCpuMemory,
+    forceSoftware,
     "parallel.guidance": parallel?.guidance,
     "parts.rescaleBetasZeroSnr": parts?.rescaleBetasZeroSnr,
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { CONTROLNETS } from "./catalogue_parts.ts";
 import { checkSteering, steeringFor, steeringPlaces, usualSteering } from "./steering_parts.ts";
 
-Deno.test("usualSteering() opens models of FLUX.1 and Qwen-Image with several ControlNets, but one that sees a mask alone", () => {
+Deno.test("usualSteering() opens FLUX.1 and Qwen-Image with several ControlNets, without the ControlNet for inpainting", () => {
   const usual = (family: string, name: string) => {
     const all = steeringFor({ family, name }, CONTROLNETS);
     return usualSteering(all, family).controlNets;

@@ -12,7 +12,13 @@ const { wildcards, width, height, taskType, fit, numFrames, seconds, fps } = REQ
 
 /** Fields that are no settings; these are checked with all others. */
 const KINDS = {
-  ...{ wildcards, width, height, taskType, fit, numFrames, seconds },
+  wildcards,
+  width,
+  height,
+  taskType,
+  fit,
+  numFrames,
+  seconds,
   // Rates of films are no integers.
   fps: { ...fps, kind: "number" },
   previews: { kind: "integer" },

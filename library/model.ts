@@ -251,7 +251,11 @@ export class Model implements AsyncDisposable {
         ...(loras && { loras }),
         ...(images.length > 0 && {
           images: await withVideoLosses(
-            ...[withVisions(images, visions), request, this.info, findFfmpeg, signal] as const,
+            withVisions(images, visions),
+            request,
+            this.info,
+            findFfmpeg,
+            signal,
           ),
         }),
         ...(references && { references }),

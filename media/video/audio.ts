@@ -2,8 +2,9 @@
 
 import { Slots } from "../isolated/slots.ts";
 import type { Waveform } from "../waveform.ts";
-import { type Ffmpeg, FfmpegError, FfmpegTimeError } from "./ffmpeg.ts";
-import { openUntrusted, PROBE_LIMITS, READ_LIMITS } from "./video_file.ts";
+import type { Ffmpeg } from "./ffmpeg.ts";
+import { listPackets, Packets } from "./packets.ts";
+import { openUntrusted, READ_LIMITS, unreadable } from "./video_file.ts";
 
 /** A file that has no sound, or none that can be read. */
 export class AudioError extends Error {
@@ -40,41 +41,25 @@ export async function probeAudio(
   { signal }: { signal?: AbortSignal } = {},
 ): Promise<AudioInfo> {
   return await probing.run(async () => {
-    let listing = "";
+    const packets = new Packets();
     try {
-      const stream = ffmpeg.decode({
-        inputs: [path],
+      await listPackets(ffmpeg, path, packets, {
+        tracks: "audio",
+        selected: ["-map", "0:a:0?", "-frames:a", String(MAX_PACKETS)],
         signal,
-        limits: PROBE_LIMITS,
-        arguments: ({ inputs, output }) => [
-          ...openUntrusted(inputs[0]!, "audio"),
-          ...["-map", "0:a:0?", "-c", "copy", "-frames:a", String(MAX_PACKETS)],
-          ...["-f", "framecrc", output],
-        ],
       });
-      const text = stream as ReadableStream<Uint8Array<ArrayBuffer>>;
-      for await (const part of text.pipeThrough(new TextDecoderStream())) listing += part;
     } catch (error) {
       throw audioError(error);
     }
-    return infoOf(listing);
+    packets.finish();
+    const [codec, { seconds }] = [packets.header("codec_id 0"), packets];
+    if (codec === undefined || !(seconds > 0)) {
+      throw new AudioError(
+        "Cannot read the sound: the file has none; send one with an audio track",
+      );
+    }
+    return { codec, seconds };
   }, { signal });
-}
-
-/** Reads a listing of packets, FFmpeg's `framecrc`, of an audio track. */
-function infoOf(listing: string): AudioInfo {
-  const codec = /^#codec_id 0: (\S+)/m.exec(listing)?.[1];
-  const [, ticks, perSecond] = /^#tb 0: (\d+)\/(\d+)/m.exec(listing) ?? [];
-  let [begin, end] = [Infinity, -Infinity];
-  for (const [, pts, duration] of listing.matchAll(/^0, *-?\d+, *(-?\d+), *(\d+),/gm)) {
-    begin = Math.min(begin, Number(pts));
-    end = Math.max(end, Number(pts) + Number(duration));
-  }
-  const seconds = (end - begin) * Number(ticks) / Number(perSecond);
-  if (codec === undefined || !(seconds > 0)) {
-    throw new AudioError("Cannot read the sound: the file has none; send one with an audio track");
-  }
-  return { codec, seconds };
 }
 
 /** Decodes the first audio track, resampled and mixed to as many channels. @throws {AudioError} for a damaged file */
@@ -111,9 +96,9 @@ export async function readAudio(
 }
 
 function audioError(error: unknown): unknown {
-  if (!(error instanceof FfmpegError)) return error;
-  const why = error instanceof FfmpegTimeError
-    ? `${error.message}; send a shorter one`
-    : "it is damaged or of no known format; send WAV, MP3, FLAC, OGG, M4A or a video";
-  return new AudioError(`Cannot read the sound: ${why}`, { cause: error });
+  const formats = "WAV, MP3, FLAC, OGG, M4A or a video";
+  const why = unreadable(error, { size: "shorter", formats });
+  return why === undefined
+    ? error
+    : new AudioError(`Cannot read the sound: ${why}`, { cause: error });
 }

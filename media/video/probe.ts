@@ -3,7 +3,8 @@
 import { converterOf, namedSpace } from "../color/color_space.ts";
 import { Slots } from "../isolated/slots.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
-import { MAX_VIDEO_PIXELS, openUntrusted, PROBE_LIMITS, videoError } from "./video_file.ts";
+import { listPackets, Packets } from "./packets.ts";
+import { MAX_VIDEO_PIXELS, videoError } from "./video_file.ts";
 import { VideoError } from "./video_work.ts";
 
 export interface VideoInfo {
@@ -55,21 +56,15 @@ export async function probeVideo(
   return await probing.run(async () => {
     const listing = new Listing();
     let traits: Partial<VideoInfo> = {};
+    const most = String(MAX_PACKETS);
     try {
-      const stream = ffmpeg.decode({
-        inputs: [path],
-        signal,
-        limits: PROBE_LIMITS,
-        arguments: ({ inputs, output }) => [
-          ...["-loglevel", "info", "-nostats", ...openUntrusted(inputs[0]!, "all")],
-          ...["-map", "0:v:0?", "-map", "0:a:0?", "-c", "copy"],
-          ...["-frames:v", String(MAX_PACKETS), "-frames:a", String(MAX_PACKETS)],
-          ...["-f", "framecrc", output],
-        ],
+      await listPackets(ffmpeg, path, listing, {
+        tracks: "all",
+        before: ["-loglevel", "info", "-nostats"],
+        selected: ["-map", "0:v:0?", "-map", "0:a:0?", "-frames:v", most, "-frames:a", most],
         onSaid: (text) => traits = videoTraits(text),
+        signal,
       });
-      const text = stream as ReadableStream<Uint8Array<ArrayBuffer>>;
-      for await (const part of text.pipeThrough(new TextDecoderStream())) listing.add(part);
     } catch (error) {
       throw videoError(error);
     }
@@ -115,40 +110,23 @@ function colorsIn(list: string): VideoColors | undefined {
   return undefined;
 }
 
-/** A listing of packets, FFmpeg's `framecrc`, of a video track and perhaps an audio track. */
-export class Listing {
-  readonly #headers = new Map<string, string>();
-  #frames = 0;
-  #begin = Infinity;
-  #end = -Infinity;
-  #rest = "";
-
-  /** Takes lines `#key track: value` and `track, dts, pts, duration, size, checksum`; the last may be cut. */
-  add(text: string): void {
-    const lines = (this.#rest + text).split("\n");
-    this.#rest = lines.pop()!;
-    for (const line of lines) this.#addLine(line);
-  }
-
-  /** Says that this was all. */
+/** A listing of a video track and perhaps an audio track. */
+export class Listing extends Packets {
   end(): VideoInfo {
-    this.add("\n");
-    const headers = this.#headers;
-    const frames = this.#frames;
-    if (headers.get("media_type 0") === "audio") {
+    this.finish();
+    if (this.header("media_type 0") === "audio") {
       throw new VideoError("Cannot use the video: it has sound and no picture");
     }
-    const [stored = 0, height = 0] = (headers.get("dimensions 0") ?? "").split("x").map(Number);
-    const [across = 0, down = 0] = (headers.get("sar 0") ?? "").split("/").map(Number);
+    const [stored = 0, height = 0] = (this.header("dimensions 0") ?? "").split("x").map(Number);
+    const [across = 0, down = 0] = (this.header("sar 0") ?? "").split("/").map(Number);
     const aspect = across > 0 && down > 0 ? across / down : 1;
     const width = Math.round(stored * aspect);
+    const { count: frames, seconds } = this;
     if (!(width > 0 && height > 0 && frames > 0)) {
       throw new VideoError("Cannot read video: the file holds no image");
     }
-    const [ticks = 0, perSecond = 0] = (headers.get("tb 0") ?? "").split("/").map(Number);
-    const seconds = (this.#end - this.#begin) * ticks / perSecond;
     const fps = seconds > 0 ? frames / seconds : STILL_FPS;
-    const audioCodec = headers.get("codec_id 1");
+    const audioCodec = this.header("codec_id 1");
     checkLimits(width * height, seconds, fps, `${width}x${height}`);
     return {
       width,
@@ -158,19 +136,6 @@ export class Listing {
       ...(aspect !== 1 && { pixelAspect: aspect }),
       ...(audioCodec !== undefined && { audioCodec }),
     };
-  }
-
-  #addLine(line: string): void {
-    const header = /^#(\w+) (\d+): (.*)/.exec(line);
-    if (header) {
-      this.#headers.set(`${header[1]} ${header[2]}`, header[3]!);
-      return;
-    }
-    const [track, , pts, duration] = line.split(",").map(Number);
-    if (track !== 0 || pts === undefined || duration === undefined) return;
-    this.#frames++;
-    this.#begin = Math.min(this.#begin, pts);
-    this.#end = Math.max(this.#end, pts + duration);
   }
 }
 

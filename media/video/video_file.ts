@@ -45,11 +45,20 @@ export function openUntrusted(input: string, tracks: "audio" | "all"): string[] 
   ];
 }
 
+/** Why a file was not read, and what to send instead; nothing for what is no failure of FFmpeg. */
+export function unreadable(
+  error: unknown,
+  { size, formats }: { readonly size: string; readonly formats: string },
+): string | undefined {
+  if (!(error instanceof FfmpegError)) return undefined;
+  return error instanceof FfmpegTimeError
+    ? `${error.message}; send a ${size} one`
+    : `it is damaged or of no known format; send ${formats}`;
+}
+
 /** Turns a failure of FFmpeg into one of the file that it read. */
 export function videoError(error: unknown): unknown {
-  if (!(error instanceof FfmpegError)) return error;
-  const why = error instanceof FfmpegTimeError
-    ? `${error.message}; send a shorter or smaller one`
-    : "it is damaged or of no known format; send MP4, MOV, WebM, MKV, AVI or GIF";
-  return new VideoError(`Cannot read video: ${why}`, { cause: error });
+  const formats = "MP4, MOV, WebM, MKV, AVI or GIF";
+  const why = unreadable(error, { size: "shorter or smaller", formats });
+  return why === undefined ? error : new VideoError(`Cannot read video: ${why}`, { cause: error });
 }

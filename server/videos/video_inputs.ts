@@ -19,8 +19,7 @@ import {
   tooBusy,
 } from "../inputs/references.ts";
 import { badSource, type Source } from "../inputs/sources.ts";
-import type { GivenSound } from "../../generation/prepare_video.ts";
-import type { GivenVideo, VideoInputs } from "./video_request.ts";
+import type { VideoInputs } from "./video_request.ts";
 
 interface VideoSources extends InputSources {
   readonly ffmpeg: Ffmpeg;
@@ -40,11 +39,11 @@ export function videoInputs(
     return file!;
   };
   const openClip = async (source: Source | InputFile) =>
-    await probeInput(await fileOf(source), sources);
+    await probed(await fileOf(source), sources, "video", probeVideo);
   const reader: VideoInputs<UploadedFile, InputFile, OpenImage>["reader"] = {
     ...images,
     openClip,
-    openSound: async (source) => await probeSound(await fileOf(source), sources),
+    openSound: async (source) => await probed(await fileOf(source), sources, "sound", probeAudio),
     openMask: async (source) => {
       const file = await fileOf(source);
       return file.kind === "video" ? await openClip(file) : { image: await images.open(file) };
@@ -61,28 +60,20 @@ export function videoInputs(
   return { uploads, resolve, reader, folder: sources.folder.path };
 }
 
-async function probeInput(
+/** Looks at a file of a request; `kind` says what it should be. */
+async function probed<Info>(
   { path, field }: InputFile,
   { ffmpeg, signal }: VideoSources,
-): Promise<GivenVideo> {
+  kind: "video" | "sound",
+  probe: (ffmpeg: Ffmpeg, path: string, options: { signal?: AbortSignal }) => Promise<Info>,
+): Promise<{ path: string; info: Info }> {
   try {
-    return { path, info: await probeVideo(ffmpeg, path, signal ? { signal } : {}) };
+    return { path, info: await probe(ffmpeg, path, signal ? { signal } : {}) };
   } catch (error) {
-    if (error instanceof VideoError) throw badSource(field, error.message);
-    if (error instanceof BusyError) throw tooBusy("video", error);
-    throw error;
-  }
-}
-
-async function probeSound(
-  { path, field }: InputFile,
-  { ffmpeg, signal }: VideoSources,
-): Promise<GivenSound> {
-  try {
-    return { path, info: await probeAudio(ffmpeg, path, signal ? { signal } : {}) };
-  } catch (error) {
-    if (error instanceof AudioError) throw badSource(field, error.message);
-    if (error instanceof BusyError) throw tooBusy("sound", error);
+    if (error instanceof VideoError || error instanceof AudioError) {
+      throw badSource(field, error.message);
+    }
+    if (error instanceof BusyError) throw tooBusy(kind, error);
     throw error;
   }
 }

@@ -109,7 +109,13 @@ class FrameWriter implements Pick<GenerationControl, "onFrame" | "onAudio"> {
     // Found and removed with the video's own file, should the server be killed.
     const soundPath = `${path}.wav.part`;
     this.#file = writeVideo(ffmpeg, {
-      ...{ ...stream, path, soundPath, crf, preset, isFragmented, signal },
+      ...stream,
+      path,
+      soundPath,
+      crf,
+      preset,
+      isFragmented,
+      signal,
     });
   }
 

@@ -1,12 +1,17 @@
 /** The components of a FLUX.1 model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import { CONTROLNET_PARTS } from "../../../hub/model_index.ts";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes } from "../../config.ts";
-import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
-import { controlNetInfos, controlNets, MAX_CONTROLS } from "../../pipeline/control_nets.ts";
+import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
+import {
+  controlNetInfos,
+  controlNets,
+  controlNetSizes,
+  everyControlNet,
+  MAX_CONTROLS,
+} from "../../pipeline/control_nets.ts";
 import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control_units.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
@@ -104,10 +109,7 @@ export const FLUX1_PARTS = partsTable({
     textEncoder2: { classNames: ["T5EncoderModel"], config: T5_CONFIG },
     transformer: { classNames: ["FluxTransformer2DModel"], config: FLUX1_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
-    controlnet: CONTROLNET,
-    controlnet2: CONTROLNET,
-    controlnet3: CONTROLNET,
-    controlnet4: CONTROLNET,
+    ...everyControlNet(CONTROLNET),
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
   },
   encoders: { tokens: "textEncoder2", pooled: "textEncoder" },
@@ -116,15 +118,13 @@ export const FLUX1_PARTS = partsTable({
   equal: [
     ["transformer.joint_attention_dim", "textEncoder2.d_model"],
     ["transformer.pooled_projection_dim", "textEncoder.hidden_size"],
-    ...CONTROLNET_PARTS.flatMap((part) =>
-      sameSizes(part, "transformer", [
-        "in_channels",
-        "num_attention_heads",
-        "attention_head_dim",
-        "joint_attention_dim",
-        "pooled_projection_dim",
-      ])
-    ),
+    ...controlNetSizes([
+      "in_channels",
+      "num_attention_heads",
+      "attention_head_dim",
+      "joint_attention_dim",
+      "pooled_projection_dim",
+    ]),
   ],
   fits: (configs, _, className) => {
     const { transformer, vae } = configs;

@@ -230,13 +230,17 @@ function krea2Block(
   const attended = krea2Attention(attn, normed("norm1", streams, "msa"), sizes, inImage);
   const y = added(
     (x, options) => linearLayer(attn, "to_out.0", x, dim, options),
-    ...[attended, streams, "msa"] as const,
+    attended,
+    streams,
+    "msa",
   );
   const ff = weights.scope("ff");
   const activated = gluLayer(ff, ["gate", "up"], normed("norm2", y, "mlp"), hidden, "silu");
   return added(
     (x, options) => linearLayer(ff, "down", x, dim, options),
-    ...[activated, y, "mlp"] as const,
+    activated,
+    y,
+    "mlp",
   );
 }
 

@@ -34,7 +34,10 @@ export function traceLtx2Given(
   const others = keys.length > 0 ? traceKeys(session, vae, size, keys.length, name) : undefined;
   const smaller = control && smallerGrid(grid, control.scale);
   const steering = smaller && traceLtx2Encoder(session, vae, {
-    ...{ frames: smaller.frames, height: smaller.rows, width: smaller.columns, tileSide },
+    frames: smaller.frames,
+    height: smaller.rows,
+    width: smaller.columns,
+    tileSide,
   }, { name: name("encode control") });
   const count = (first - 1) * temporal + 1;
   return {

@@ -158,7 +158,11 @@ export function givenPlaces(
   const { video, more } = loopTokens(shape);
   const soundStart = video + more;
   const place = (kind: GivenPlace["kind"], start: number, end: number, strength = 1, from = 0) => ({
-    ...{ kind, start, end, strength, from },
+    kind,
+    start,
+    end,
+    strength,
+    from,
   });
   return [
     ...first > 0 ? [place("first", 0, first * area, firstStrength)] : [],

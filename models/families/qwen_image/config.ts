@@ -1,6 +1,5 @@
 /** The components of a Qwen-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import { CONTROLNET_PARTS } from "../../../hub/model_index.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes, refuse } from "../../config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
@@ -9,9 +8,8 @@ import {
   optionalPart,
   type PartsOf,
   partsTable,
-  sameSizes,
 } from "../../pipeline/components.ts";
-import { controlNets } from "../../pipeline/control_nets.ts";
+import { controlNets, controlNetSizes, everyControlNet } from "../../pipeline/control_nets.ts";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
 import { QWEN2_5_VL_CONFIG } from "../../text_encoders/qwen2_5_vl.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -105,10 +103,7 @@ export const QWEN_IMAGE_PARTS = partsTable({
       classNames: ["AutoencoderKLQwenImage", "AutoencoderKLWan"],
       config: QWEN_IMAGE_VAE_CONFIG,
     },
-    controlnet: CONTROLNET,
-    controlnet2: CONTROLNET,
-    controlnet3: CONTROLNET,
-    controlnet4: CONTROLNET,
+    ...everyControlNet(CONTROLNET),
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   settings: QWEN_IMAGE_SETTINGS,
@@ -116,14 +111,12 @@ export const QWEN_IMAGE_PARTS = partsTable({
   equal: [
     ["transformer.out_channels", "vae.z_dim"],
     ["transformer.joint_attention_dim", "textEncoder.hidden_size"],
-    ...CONTROLNET_PARTS.flatMap((part) =>
-      sameSizes(part, "transformer", [
-        "in_channels",
-        "num_attention_heads",
-        "attention_head_dim",
-        "joint_attention_dim",
-      ])
-    ),
+    ...controlNetSizes([
+      "in_channels",
+      "num_attention_heads",
+      "attention_head_dim",
+      "joint_attention_dim",
+    ]),
   ],
   fits: (configs, _, className) => {
     const { transformer, textEncoder, vae } = configs;

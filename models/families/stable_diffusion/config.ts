@@ -8,7 +8,12 @@ import {
   partsTable,
   type SizeCheck,
 } from "../../pipeline/components.ts";
-import { controlNetInfos, controlNets, MAX_CONTROLS } from "../../pipeline/control_nets.ts";
+import {
+  controlNetInfos,
+  controlNets,
+  everyControlNet,
+  MAX_CONTROLS,
+} from "../../pipeline/control_nets.ts";
 import { controlNetsOf, controlSettings, controlUnits } from "../../pipeline/control_units.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
@@ -119,10 +124,7 @@ export const SD_PARTS = partsTable({
       lacking: (className: string) => (SDXL_PIPELINES.includes(className) ? SDXL_VAE : {}),
     },
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
-    controlnet: CONTROLNET,
-    controlnet2: CONTROLNET,
-    controlnet3: CONTROLNET,
-    controlnet4: CONTROLNET,
+    ...everyControlNet(CONTROLNET),
     ipAdapter: IP_ADAPTER_PART,
     ipAdapter2: IP_ADAPTER_PART,
     ipAdapter3: IP_ADAPTER_PART,

@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { defineFamily } from "../../pipeline/family.ts";
+import { everyControlNet } from "../../pipeline/control_nets.ts";
 import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
@@ -61,14 +62,13 @@ type KolorsParts = PartsOf<typeof KOLORS_PARTS>;
 
 /** What models of Stable Diffusion may have, and Kolors does not. */
 const ABSENT = {
-  ...{
-    controlnet: undefined,
-    controlnet2: undefined,
-    controlnet3: undefined,
-    controlnet4: undefined,
-  },
-  ...{ ipAdapter: undefined, ipAdapter2: undefined, ipAdapter3: undefined, ipAdapter4: undefined },
-  ...{ imageEncoder: undefined, refiner: undefined },
+  ...everyControlNet(undefined),
+  ipAdapter: undefined,
+  ipAdapter2: undefined,
+  ipAdapter3: undefined,
+  ipAdapter4: undefined,
+  imageEncoder: undefined,
+  refiner: undefined,
 } as const;
 
 /** The UNet as the programs of Stable Diffusion take it. An empty negative prompt is a text like others. */
@@ -110,7 +110,7 @@ export const KOLORS = defineFamily({
   parts: KOLORS_PARTS,
   lora: KOLORS_LORA,
   info: kolorsInfo,
-  prompts: (request) => guidedPrompts(request, request.guidanceScale > 1),
+  prompts: (request) => guidedPrompts(request),
   shapeOf: (request, parts, { lengths }) =>
     imageShape(request, unetParts(parts), { prompts: lengths.length, rows: ROWS }),
   trace: (session, parts, shape) => traceImages(session, unetParts(parts), shownText(parts), shape),

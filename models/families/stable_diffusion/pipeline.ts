@@ -289,7 +289,10 @@ export function traceImages(
     ...shared,
     range: [0, handover],
     passes: passes.map(({ states, times, conditions, images }) => ({
-      ...{ text: states, times, conditions, images },
+      text: states,
+      times,
+      conditions,
+      images,
     })),
     predict({ sample, step, text, times, conditions, images }, graph, { pass, isSteered }) {
       const table = graph.constant("input scales", [scales.length, 1], "f32", scales);
@@ -299,7 +302,11 @@ export function traceImages(
         ? control?.steering({ sample: toImage(scaled), step }, passes[pass]!, pass)
         : [];
       const output = unet(graph, config, weights, {
-        ...{ sample: toImage(seen), text, times, step, steering },
+        sample: toImage(seen),
+        text,
+        times,
+        step,
+        steering,
         images: images && adapters!.seen(images, step),
       });
       return output.reshape(...sample.shape);
